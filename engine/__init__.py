@@ -1,0 +1,43 @@
+"""Decode with a draft, watch every step, measure it. Knows nothing of pages, prices or money."""
+
+from engine.bench import Comparison, Race, compare, race
+from engine.decode import Generation, Stream, generate, stream
+from engine.drafters import DRAFTERS
+from engine.errors import EngineError, UnsupportedModelError, VocabularyError
+from engine.pair import Pair, load_pair
+from engine.settings import DecodeSettings
+from engine.stats import Stats, compute_stats
+from engine.trace import Alternative, Proposal, Replacement, Step, TokenText, Trace
+from engine.verify import METHODS as VERIFIERS
+from engine.verify import Verdict, verify_chain
+from engine.weights import WeightsError
+
+__all__ = [
+    "DRAFTERS",
+    "VERIFIERS",
+    "Alternative",
+    "Comparison",
+    "DecodeSettings",
+    "EngineError",
+    "Generation",
+    "Pair",
+    "Proposal",
+    "Race",
+    "Replacement",
+    "Stats",
+    "Step",
+    "Stream",
+    "TokenText",
+    "Trace",
+    "UnsupportedModelError",
+    "Verdict",
+    "VocabularyError",
+    "WeightsError",
+    "compare",
+    "compute_stats",
+    "generate",
+    "load_pair",
+    "race",
+    "stream",
+    "verify_chain",
+]

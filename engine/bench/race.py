@@ -1,0 +1,64 @@
+"""Speculative and plain decoding of one prompt in lock-step, so that whatever slows the machine slows both."""
+
+import threading
+from collections.abc import Iterator
+from typing import Literal
+
+from engine.decode import Stream
+from engine.pair import Pair
+from engine.settings import DecodeSettings
+from engine.text import Prompt
+from engine.trace import Step
+
+Arm = Literal["speculative", "plain"]
+
+
+class Race(Iterator[tuple[Arm, Step]]):
+    """After each speculative step, plain steps run until plain has emitted as many tokens. `speculative` and `plain`
+    are the two streams; their `generation` is true at any time."""
+
+    def __init__(self, speculative: Stream, plain: Stream) -> None:
+        self.speculative, self.plain = speculative, plain
+        self._steps = self._run()
+
+    def __next__(self) -> tuple[Arm, Step]:
+        return next(self._steps)
+
+    def _run(self) -> Iterator[tuple[Arm, Step]]:
+        emitted = {"speculative": 0, "plain": 0}
+        for step in self.speculative:
+            emitted["speculative"] += len(step.emitted)
+            yield "speculative", step
+            while emitted["plain"] < emitted["speculative"]:
+                behind = next(self.plain, None)
+                if behind is None:
+                    break
+                emitted["plain"] += len(behind.emitted)
+                yield "plain", behind
+
+    @property
+    def speedup(self) -> float | None:
+        """Plain seconds / speculative seconds a token so far, prompts read included; None before both have begun."""
+        plain, speculative = self.plain.stats, self.speculative.stats
+        if not plain.output_tokens or not speculative.output_tokens:
+            return None
+        return (plain.e2e_s / plain.output_tokens) / (speculative.e2e_s / speculative.output_tokens)
+
+
+def race(
+    pair: Pair,
+    prompt: Prompt,
+    settings: DecodeSettings | None = None,
+    drafter: str = "prompt_lookup",
+    verifier: str = "rejection",
+    cancel: threading.Event | None = None,
+    alternatives: int = 0,
+    chat: bool = True,
+) -> Race:
+    """Speculation beside its own baseline: the same prompt, weights and settings. At temperature 0 the tokens are the
+    same too. Arguments as in `engine.stream`."""
+    settings = settings or DecodeSettings()
+    return Race(
+        Stream(pair, prompt, settings, drafter, verifier, cancel, alternatives, chat),
+        Stream(pair, prompt, settings, "none", verifier, cancel, 0, chat),
+    )

@@ -1,0 +1,36 @@
+"""The drafter contract: propose from the context, then observe what became of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from torch import Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A proposed chain. tokens: up to k ids. probs: [len(tokens), V], the law each was drawn from, or None when the
+    drafter is deterministic. logits: [len(tokens), V], what probs were made from, for showing. note: why it holds
+    fewer than asked, in words, or None."""
+
+    tokens: list[int] = field(default_factory=list)
+    probs: Tensor | None = None
+    logits: Tensor | None = None
+    note: str | None = None
+
+
+class Drafter(Protocol):
+    """One run's drafter: its state belongs to that run.
+
+    name: what users call it.
+    """
+
+    name: str
+
+    def propose(self, context: Sequence[int], k: int) -> Draft:
+        """At most k tokens to follow `context` (prompt and output so far). k >= 1."""
+        ...
+
+    def observe(self, context_length: int, accepted: int) -> None:
+        """What became of the last proposal: `accepted` of its tokens stand behind `context_length` tokens."""
+        ...

@@ -1,0 +1,71 @@
+"""A second, smaller model drafts, one token at a time, from its own law under the same settings as the target."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from engine.drafters.base import Draft
+from engine.runner import PREFILL_CHUNK, Runner
+from engine.settings import DecodeSettings
+from engine.verify.sampling import draw, probabilities
+
+
+class ModelDrafter:
+    """q is the draft's law after the same temperature, top-k, top-p, min-p and penalty; at temperature 0 it is one-hot.
+
+    Its cache holds exactly the tokens that it has read; whatever the run emitted and it has not read (a recovered or
+    bonus token, steps without a draft) is read first. That makes a stale cache impossible.
+    """
+
+    name = "model"
+
+    def __init__(
+        self,
+        runner: Runner,
+        settings: DecodeSettings,
+        generator: torch.Generator,
+        vocab_size: int,
+        unknown_id: int = 0,
+    ) -> None:
+        self.runner = runner
+        self.settings = settings
+        self.generator = generator
+        self.vocab_size = vocab_size
+        self.unknown_id = unknown_id
+        self.cache = runner.new_cache()
+
+    @torch.inference_mode()
+    def propose(self, context: Sequence[int], k: int) -> Draft:
+        room = k if self.runner.context_length is None else self.runner.context_length - len(context) + 1
+        if room < 1:
+            return Draft(note="the draft's context is full")
+        tokens: list[int] = []
+        laws: list[Tensor] = []
+        raw: list[Tensor] = []
+        fresh = list(context[self.cache.length :])
+        while len(fresh) > PREFILL_CHUNK:
+            self._read(fresh[:PREFILL_CHUNK])
+            fresh = fresh[PREFILL_CHUNK:]
+        for _ in range(min(k, room)):
+            logits = self._read(fresh)  # [1, V]
+            seen = [*context, *tokens] if self.settings.repetition_penalty != 1.0 else ()
+            q = probabilities(logits, self.settings, seen)
+            token = draw(q[0], self.generator)
+            tokens.append(token)
+            laws.append(q[0])
+            raw.append(logits[0])
+            fresh = [token]
+        note = "the draft's context is full" if room < k else None
+        return Draft(tokens, torch.stack(laws), torch.stack(raw), note)
+
+    def observe(self, context_length: int, accepted: int) -> None:
+        # The last drafted token was never read, so an accepted one may still be unread.
+        self.cache.rollback(min(self.cache.length, context_length + accepted))
+
+    def _read(self, ids: list[int]) -> Tensor:
+        # A target with a few more added tokens may emit ids that the draft has no embedding for.
+        known = [t if t < self.runner.embedding_rows else self.unknown_id for t in ids]
+        logits = self.runner.forward(known, self.cache, keep=1)[:, : self.vocab_size]
+        missing = self.vocab_size - logits.shape[-1]
+        return torch.nn.functional.pad(logits, (0, missing), value=float("-inf")) if missing > 0 else logits

@@ -1,0 +1,240 @@
+"""Pair: a target, perhaps a draft, and the tokenizer that they share. Made by `load_pair` or from loaded models."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from engine.errors import EngineError
+from engine.runner import Runner
+from engine.text import Encoded, Prompt, TokenReader, encode_prompt
+from engine.vocabulary import check_same_vocabulary, vocabulary_size
+from engine.weights import PRESETS, Progress, resolve
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Weights and words; holds no sequence, so any number of runs may share it.
+
+    target, draft: runners; draft is None where only draftless methods are meant. tokenizer: the target's, None when
+    prompts will be token ids only. eos_ids: every id that ends the output. notices: what a user should know.
+    """
+
+    name: str
+    target: Runner
+    draft: Runner | None
+    tokenizer: Any
+    read_token: TokenReader
+    eos_ids: frozenset[int]
+    unknown_id: int
+    notices: tuple[str, ...] = ()
+
+    @classmethod
+    def from_models(
+        cls,
+        target: Any,
+        tokenizer: Any,
+        draft: Any = None,
+        draft_tokenizer: Any = None,
+        name: str | None = None,
+        target_name: str | None = None,
+        draft_name: str | None = None,
+    ) -> "Pair":
+        """From loaded transformers causal LMs. tokenizer None: prompts are token ids. draft_tokenizer None: the
+        draft shares the target's. Raises UnsupportedModelError, VocabularyError or EngineError with one sentence."""
+        target_name = target_name or _name_of(target)
+        draft_name = draft_name or (_name_of(draft) if draft is not None else None)
+        size = vocabulary_size(tokenizer) if tokenizer is not None else 2**62
+        runner = Runner(target, target_name, size)
+        drafter, notices = None, ()
+        if draft is not None:
+            if tokenizer is not None and draft_tokenizer is not None:
+                notices = check_same_vocabulary(tokenizer, draft_tokenizer, target_name, str(draft_name))
+            own = vocabulary_size(draft_tokenizer) if draft_tokenizer is not None else size
+            drafter = Runner(draft, str(draft_name), own)
+            if drafter.device != runner.device:
+                raise EngineError(
+                    f"target is on {runner.device} and draft on {drafter.device}; move both to one device before pairing"
+                )
+        unknown = getattr(tokenizer, "unk_token_id", None) or getattr(tokenizer, "pad_token_id", None) or 0
+        return cls(
+            name=name or (f"{target_name} + {draft_name}" if draft is not None else target_name),
+            target=runner,
+            draft=drafter,
+            tokenizer=tokenizer,
+            read_token=TokenReader(tokenizer),
+            eos_ids=_eos_ids(target, tokenizer),
+            unknown_id=int(unknown),
+            notices=(*notices, *_default_notices(target)),
+        )
+
+    @property
+    def context_length(self) -> int | None:
+        return self.target.context_length
+
+    @property
+    def device(self) -> str:
+        return str(self.target.device)
+
+    @property
+    def dtype(self) -> str:
+        return str(self.target.dtype).removeprefix("torch.")
+
+    def encode(self, prompt: Prompt, chat: bool = True) -> Encoded:
+        """The prompt as it is sent: see `engine.text.encode_prompt`. Raises EngineError for ids out of range."""
+        encoded = encode_prompt(self.tokenizer, prompt, self.target.name, chat)
+        if not encoded.ids:
+            raise EngineError("the prompt is empty; type something to continue from")
+        bad = next((i for i in encoded.ids if not 0 <= i < self.target.embedding_rows), None)
+        if bad is not None:
+            raise EngineError(
+                f"token id {bad} is outside the vocabulary of {self.target.name}: ids run from 0 to "
+                f"{self.target.embedding_rows - 1}"
+            )
+        return encoded
+
+    def describe(self) -> dict[str, Any]:
+        """JSON-ready: names, dtype, device, context lengths."""
+        draft = self.draft
+        return {
+            "name": self.name,
+            "target": self.target.name,
+            "draft": draft.name if draft else None,
+            "dtype": self.dtype,
+            "device": self.device,
+            "quantization": None,
+            "context_length": self.context_length,
+            "draft_context_length": draft.context_length if draft else None,
+            "vocab_size": self.target.vocab_size,
+        }
+
+
+def load_pair(
+    name: str | None = None,
+    *,
+    target: str | None = None,
+    draft: str | None = None,
+    device: str = "auto",
+    dtype: str = "auto",
+    quantization: str | None = None,
+    trust_remote_code: bool = False,
+    progress: Progress | None = None,
+) -> Pair:
+    """A preset by name (`load_pair("embedded")`), or target and draft each as a hub id, a folder or a .gguf file.
+
+    device: "auto" (CUDA when there is one, else CPU) or a torch device. dtype: "auto" (float32 on CPU, the
+    checkpoint's own on CUDA) or float32 | bfloat16 | float16. quantization: None; weights run as they are.
+    Raises WeightsError or EngineError with one sentence.
+    """
+    if quantization is not None:
+        raise EngineError(
+            f"quantization {quantization!r} is not available; leave it out to run the weights as they are"
+        )
+    if name is not None and target is not None:
+        raise EngineError("give a preset name or a target, not both")
+    source = name or target
+    if source is None:
+        raise EngineError("give a preset name, for example load_pair('embedded'), or target=")
+    preset = PRESETS.get(source)
+    if preset is not None:
+        source, draft = preset.target, draft or preset.draft
+    where = _device(device)
+    kind = _dtype(dtype, where)
+    model, tokenizer = _load(source, where, kind, trust_remote_code, progress)
+    # The same weights twice are held once.
+    same = draft is not None and _same_source(draft, source)
+    draft_model, draft_tokenizer = (
+        (model, tokenizer)
+        if same
+        else _load(draft, where, kind, trust_remote_code, progress)
+        if draft
+        else (None, None)
+    )
+    return Pair.from_models(
+        model,
+        tokenizer,
+        draft_model,
+        draft_tokenizer,
+        name=preset.name if preset else None,
+        target_name=_short(source),
+        draft_name=_short(draft) if draft else None,
+    )
+
+
+def _load(
+    source: str, device: torch.device, dtype: Any, trust: bool, progress: Progress | None
+) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    folder = resolve(source, progress=progress, trust_remote_code=trust)
+    if progress:
+        progress(f"loading {_short(source)}", 0, None)
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, trust_remote_code=trust, use_safetensors=True
+        )
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise EngineError(f"{source} could not be loaded: {first}") from error
+    return model.to(device), tokenizer
+
+
+def _same_source(a: str, b: str) -> bool:
+    resolved = [PRESETS[s].target if s in PRESETS else s for s in (a, b)]
+    return resolved[0] == resolved[1]
+
+
+def _short(source: str) -> str:
+    if source == "embedded":
+        return "SmolLM2-135M-Instruct"
+    return Path(source).name or source
+
+
+def _device(device: str) -> torch.device:
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        where = torch.device(device)
+    except RuntimeError:
+        raise EngineError(f"unknown device {device!r}: use auto, cpu, cuda or cuda:N") from None
+    if where.type == "cuda" and not torch.cuda.is_available():
+        raise EngineError("no CUDA device can be used here; use device='cpu' or 'auto'")
+    return where
+
+
+def _dtype(dtype: str, device: torch.device) -> Any:
+    if dtype == "auto":
+        return torch.float32 if device.type == "cpu" else "auto"
+    if dtype not in DTYPES:
+        raise EngineError(f"unknown dtype {dtype!r}: use auto, {', '.join(DTYPES)}")
+    return DTYPES[dtype]
+
+
+def _name_of(model: Any) -> str:
+    path = getattr(model.config, "_name_or_path", "") or ""
+    return Path(path).name or type(model).__name__
+
+
+def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
+    """Every id that any of the model's own files calls an end: they may disagree, and each one ends the output."""
+    found: set[int] = set()
+    generation = getattr(model, "generation_config", None)
+    for holder in (generation, model.config, model.config.get_text_config(decoder=True), tokenizer):
+        ids = getattr(holder, "eos_token_id", None)
+        found |= {int(i) for i in (ids if isinstance(ids, list | tuple) else [ids]) if i is not None}
+    return frozenset(found)
+
+
+def _default_notices(model: Any) -> tuple[str, ...]:
+    """Sampling defaults in the model's own files are not applied; say so where they would change the output."""
+    generation = getattr(model, "generation_config", None)
+    penalty = getattr(generation, "repetition_penalty", None)
+    if penalty not in (None, 1.0):
+        return (
+            f"the model's own files suggest repetition_penalty {penalty}; it is applied only when you set it",
+        )
+    return ()

@@ -1,0 +1,71 @@
+"""One model behind one call: ids in, logits out, keys and values in a SlotCache.
+
+A runner holds weights and no sequence, so any number of runs may share it; each run brings its own cache.
+Only this file knows what transformers calls things in which version.
+"""
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.cache import SlotCache
+from engine.support import check_supported, context_length, text_config
+
+# Prompt tokens a forward: bounds the memory of a long prompt, and how long a Stop waits.
+PREFILL_CHUNK = 256
+
+
+class Runner:
+    """A causal language model with one way in.
+
+    name: what to call it. vocab_size: ids that the tokenizer knows; embeddings padded past it are never read.
+    context_length: positions it may use, None when unlimited. Raises UnsupportedModelError for a model that is not
+    decoder-only or whose state cannot be rolled back.
+    """
+
+    def __init__(self, model: Any, name: str, vocab_size: int) -> None:
+        check_supported(model)
+        self.model = model.eval()
+        self.name = name
+        self.context_length = context_length(model)
+        self.embedding_rows = int(model.get_input_embeddings().weight.shape[0])
+        self.logits_width = int(model.get_output_embeddings().weight.shape[0])
+        self.vocab_size = min(vocab_size, self.embedding_rows, self.logits_width)
+        self.num_layers = int(text_config(model).num_hidden_layers)
+        self.device = model.get_input_embeddings().weight.device
+        self.dtype = model.get_input_embeddings().weight.dtype
+        accepts = inspect.signature(model.forward).parameters
+        # transformers renamed the cache argument in 5.20.
+        self._cache_name = "cache" if "cache" in accepts else "past_key_values"
+        self._keeps_last = "logits_to_keep" in accepts
+
+    def new_cache(self, rows: int = 1) -> SlotCache:
+        return SlotCache(self.num_layers, rows)
+
+    @torch.inference_mode()
+    def forward(self, ids: Sequence[int], cache: SlotCache, keep: int) -> Tensor:
+        """Reads `ids` behind what the cache holds and remembers them.
+
+        Returns the logits of the last `keep` positions, [keep, vocab_size] (padded vocabulary cut off), in the
+        model's dtype.
+        """
+        cache.reserve(len(ids))
+        batch = torch.tensor([ids], dtype=torch.long, device=self.device)  # [1, width]
+        extra: dict[str, Any] = {self._cache_name: cache, "use_cache": True}
+        if self._keeps_last:
+            extra["logits_to_keep"] = keep
+        logits: Tensor = self.model(input_ids=batch, **extra).logits  # [1, keep or width, V]
+        cache.advance(len(ids))
+        return logits[0, -keep:, : self.vocab_size]
+
+    def synchronize(self) -> None:
+        """Waits for the device, so that a clock read next to it means something."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def parameter_bytes(self) -> int:
+        seen = {p.data_ptr(): p.numel() * p.element_size() for p in self.model.parameters()}
+        return sum(seen.values())

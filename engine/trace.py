@@ -1,0 +1,232 @@
+"""What happened, step by step: frozen records and their JSON form.
+
+Everything downstream (the token view, the statistics, the stored runs) reads these and nothing else.
+The sum of `emitted` over the steps is the result, always.
+"""
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+SCHEMA = "specscope.trace"
+VERSION = 1
+
+Status = Literal["accepted", "rejected", "ignored"]
+Kind = Literal["recovered", "bonus"]
+FinishReason = Literal["eos", "stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class TokenText:
+    """How one token reads by itself. `bytes` (hex, "C4 9F") is set when it holds a part of a character."""
+
+    token_id: int
+    text: str
+    bytes: str | None = None
+    special: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One of the likeliest tokens at a position. probability: under the run's settings; at temperature 0,
+    which leaves no law to show, the model's own softmax at temperature 1."""
+
+    token: TokenText
+    probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """One drafted token and its test. p: target probability; q: draft probability (1 for a deterministic
+    drafter); u: the uniform drawn (None where no test was made, and at temperature 0, where none is needed);
+    accept_probability: what u was held against."""
+
+    token: TokenText
+    p: float
+    q: float
+    u: float | None
+    accept_probability: float
+    status: Status
+    target_top: tuple[Alternative, ...] = ()
+    draft_top: tuple[Alternative, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        return self.status == "accepted"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """The target's own token that ends a step: recovered after a rejection, bonus after a full accept
+    (a step with no proposals is a full accept of nothing). p: its probability in the target's law."""
+
+    kind: Kind
+    token: TokenText
+    p: float
+    target_top: tuple[Alternative, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One draft and one verify. texts[i] is what emitted[i] added to the text ("" while a character is
+    incomplete or a stop string might be forming; tokens that fall silent lend their text to a later one).
+    replacement is None when the end fell among the accepted proposals. prefill_tokens: prompt tokens that this
+    step's forward read besides the last one (only the first step). draft_note: why fewer than k were proposed."""
+
+    index: int
+    emitted: tuple[int, ...]
+    texts: tuple[str, ...]
+    tokens: tuple[TokenText, ...]
+    proposals: tuple[Proposal, ...]
+    replacement: Replacement | None
+    draft_note: str | None
+    prefill_tokens: int
+    draft_ms: float
+    verify_ms: float
+    other_ms: float
+
+    @property
+    def text(self) -> str:
+        return "".join(self.texts)
+
+    @property
+    def total_ms(self) -> float:
+        return self.draft_ms + self.verify_ms + self.other_ms
+
+    @property
+    def num_accepted(self) -> int:
+        return sum(p.accepted for p in self.proposals)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The JSON form: design's keys (`token_id`, `text`, `p`, `q`, `u`, `accepted`) and our own beside them."""
+        return {
+            "index": self.index,
+            "emitted": list(self.emitted),
+            "texts": list(self.texts),
+            "tokens": [_token(t) for t in self.tokens],
+            "proposals": [
+                {
+                    **_token(p.token),
+                    "p": p.p,
+                    "q": p.q,
+                    "u": p.u,
+                    "accept_probability": p.accept_probability,
+                    "accepted": p.accepted,
+                    "status": p.status,
+                    "target_top": [_alternative(a) for a in p.target_top],
+                    "draft_top": [_alternative(a) for a in p.draft_top],
+                }
+                for p in self.proposals
+            ],
+            "replacement": self.replacement
+            and {
+                "kind": self.replacement.kind,
+                **_token(self.replacement.token),
+                "p": self.replacement.p,
+                "target_top": [_alternative(a) for a in self.replacement.target_top],
+            },
+            "draft_note": self.draft_note,
+            "prefill_tokens": self.prefill_tokens,
+            "draft_ms": self.draft_ms,
+            "verify_ms": self.verify_ms,
+            "other_ms": self.other_ms,
+        }
+
+    @classmethod
+    def from_dict(cls, d: dict[str, Any]) -> "Step":
+        r = d["replacement"]
+        return cls(
+            index=d["index"],
+            emitted=tuple(d["emitted"]),
+            texts=tuple(d["texts"]),
+            tokens=tuple(_read_token(t) for t in d["tokens"]),
+            proposals=tuple(
+                Proposal(
+                    _read_token(p),
+                    p["p"],
+                    p["q"],
+                    p["u"],
+                    p["accept_probability"],
+                    p["status"],
+                    tuple(_read_alternative(a) for a in p["target_top"]),
+                    tuple(_read_alternative(a) for a in p["draft_top"]),
+                )
+                for p in d["proposals"]
+            ),
+            replacement=r
+            and Replacement(
+                r["kind"], _read_token(r), r["p"], tuple(_read_alternative(a) for a in r["target_top"])
+            ),
+            draft_note=d["draft_note"],
+            prefill_tokens=d["prefill_tokens"],
+            draft_ms=d["draft_ms"],
+            verify_ms=d["verify_ms"],
+            other_ms=d["other_ms"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """One run. settings: `DecodeSettings.as_dict()` with the seed really used; pair: names, dtype and device;
+    prompt_text: the rendered prompt as sent to the model; notices: what the user should know of it."""
+
+    steps: tuple[Step, ...]
+    prompt_token_ids: tuple[int, ...]
+    prompt_text: str
+    settings: dict[str, Any]
+    drafter: str
+    verifier: str
+    pair: dict[str, Any]
+    finish_reason: FinishReason | None
+    started_at: str
+    notices: tuple[str, ...] = ()
+    environment: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def token_ids(self) -> list[int]:
+        return [t for step in self.steps for t in step.emitted]
+
+    @property
+    def text(self) -> str:
+        return "".join(step.text for step in self.steps)
+
+    def as_dict(self) -> dict[str, Any]:
+        head = {f: getattr(self, f) for f in self.__slots__ if f != "steps"}
+        head = {k: list(v) if isinstance(v, tuple) else v for k, v in head.items()}
+        return {"schema": SCHEMA, "version": VERSION, **head, "steps": [s.as_dict() for s in self.steps]}
+
+    def to_json(self, indent: int | None = None) -> str:
+        return json.dumps(self.as_dict(), ensure_ascii=True, allow_nan=False, indent=indent)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Trace":
+        """Reads back what `to_json` wrote, without loss. Raises ValueError for another schema or version."""
+        d = json.loads(text)
+        if not isinstance(d, dict) or d.get("schema") != SCHEMA:
+            raise ValueError(
+                f"this is not a {SCHEMA} document; write one with `specscope generate --trace FILE`"
+            )
+        if d.get("version") != VERSION:
+            raise ValueError(
+                f"trace version {d.get('version')!r} is not {VERSION}, the one this release reads"
+            )
+        del d["schema"], d["version"]
+        for name in ("prompt_token_ids", "notices"):
+            d[name] = tuple(d[name])
+        return cls(**{**d, "steps": tuple(Step.from_dict(s) for s in d["steps"])})
+
+
+def _token(t: TokenText) -> dict[str, Any]:
+    return asdict(t)
+
+
+def _read_token(d: dict[str, Any]) -> TokenText:
+    return TokenText(d["token_id"], d["text"], d["bytes"], d["special"])
+
+
+def _alternative(a: Alternative) -> dict[str, Any]:
+    return {**_token(a.token), "probability": a.probability}
+
+
+def _read_alternative(d: dict[str, Any]) -> Alternative:
+    return Alternative(_read_token(d), d["probability"])
