@@ -15,8 +15,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 BUCKET = 128
 
 
-class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
-    """One layer's keys and values, each [rows, kv_heads, capacity, head_dim]; reads and writes at the cache's lengths."""
+class SlotLayer(CacheLayerMixin):
+    """One layer's keys and values, [rows, kv_heads, capacity, head_dim] each, written at the cache's lengths."""
 
     is_sliding = False
     is_croppable = True
@@ -24,7 +24,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
     supports_early_init = False
 
     def __init__(self, slots: "SlotCache") -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.slots = slots
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
@@ -83,7 +83,7 @@ class SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         raise NotImplementedError("roll a SlotCache back with rollback(length)")
 
 
-class SlotCache(Cache):  # type: ignore[misc]
+class SlotCache(Cache):
     """Keys and values of `rows` sequences in `num_layers` layers.
 
     The runner calls `reserve` before a forward and `advance` after it; the decoder calls `rollback`. `lengths[r]`
@@ -110,11 +110,12 @@ class SlotCache(Cache):  # type: ignore[misc]
         self.lengths = [n + width for n in self.lengths]
 
     def rollback(self, length: int, row: int = 0) -> None:
-        """Forget row `row`'s tokens from `length` on. Raises ValueError when it is asked to remember more than it has."""
+        """Forget row `row`'s tokens from `length` on. Raises ValueError when it holds fewer than that."""
         if not 0 <= length <= self.lengths[row]:
             raise ValueError(f"cannot roll back to {length}: row {row} holds {self.lengths[row]} tokens")
         self.lengths[row] = length
 
     def memory_bytes(self) -> int:
-        buffers = [t for layer in self.layers for t in (layer.keys, layer.values) if t is not None]
+        slots = [layer for layer in self.layers if isinstance(layer, SlotLayer)]
+        buffers = [t for layer in slots for t in (layer.keys, layer.values) if t is not None]
         return sum(t.numel() * t.element_size() for t in buffers)

@@ -28,7 +28,7 @@ UNLIMITED = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """A result. token_ids: the emitted ids, an end-of-sequence id included; text: what they read as, cut before a stop."""
+    """token_ids: the emitted ids, an end-of-sequence id included. text: what they read as, cut before a stop."""
 
     token_ids: list[int]
     text: str
@@ -59,9 +59,7 @@ class Stream(Iterator[Step]):
         if verifier not in METHODS:
             raise EngineError(f"unknown verifier {verifier!r}: choose one of {', '.join(METHODS)}")
         self.pair, self.target = pair, pair.target
-        self.settings = replace(
-            settings, seed=secrets.randbits(32) if settings.seed is None else settings.seed
-        )
+        self.settings = replace(settings, seed=secrets.randbits(32) if settings.seed is None else settings.seed)
         self.generator = torch.Generator(self.target.device).manual_seed(self.settings.seed or 0)
         self.drafter_name, self.verifier = drafter, verifier
         self.drafter = make_drafter(drafter, pair, self.settings, self.generator)
@@ -105,9 +103,7 @@ class Stream(Iterator[Step]):
                 self.finish_reason = "cancelled"
                 return None
         unread = self.context[self.cache.length :]
-        logits = self.target.forward(
-            [*unread, *draft.tokens], self.cache, keep=len(draft.tokens) + 1
-        )  # [k+1, V]
+        logits = self.target.forward([*unread, *draft.tokens], self.cache, keep=len(draft.tokens) + 1)  # [k+1, V]
         verified = self._now()
 
         p = probabilities(logits, self.settings, self.context, draft.tokens)  # [k+1, V]

@@ -17,11 +17,9 @@ class Cut:
 
 
 class Ending:
-    """Looks at every token of a step, so an end inside an accepted block is found wherever it falls, whatever drafted."""
+    """Looks at every token of a step: an end inside an accepted block is found wherever it falls, whatever drafted."""
 
-    def __init__(
-        self, detokenizer: Detokenizer, stop: Sequence[str], eos_ids: frozenset[int], max_tokens: int
-    ) -> None:
+    def __init__(self, detokenizer: Detokenizer, stop: Sequence[str], eos_ids: frozenset[int], max_tokens: int) -> None:
         self.detokenizer = detokenizer
         self.scanner = StopScanner(stop)
         self.eos_ids = eos_ids

@@ -116,8 +116,6 @@ def match_price_gpu(price_gpu_name: str, mem_gb: float | None) -> str | None:
     wanted = " ".join(price_gpu_name.casefold().split()).removeprefix("nvidia ")
     known_size = mem_gb is not None and not math.isnan(mem_gb)  # pandas hands an absent size over as NaN
     found = {
-        entry.spec
-        for entry in _PRICE_NAMES
-        if entry.name == wanted and (not known_size or mem_gb in entry.memories_gb)
+        entry.spec for entry in _PRICE_NAMES if entry.name == wanted and (not known_size or mem_gb in entry.memories_gb)
     }
     return found.pop() if len(found) == 1 else None

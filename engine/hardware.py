@@ -74,16 +74,12 @@ def memory_plan(
     return plan
 
 
-def fits(
-    plan: dict[str, int], gpu: GpuSpec, gpus: int = 1, usable_share: float = DEFAULT_USABLE_SHARE
-) -> bool:
+def fits(plan: dict[str, int], gpu: GpuSpec, gpus: int = 1, usable_share: float = DEFAULT_USABLE_SHARE) -> bool:
     """Whether the plan's total is within the usable share of the memory of `gpus` such GPUs."""
     return plan["total"] <= gpu.mem_gb * 1e9 * gpus * usable_share
 
 
-def explain_fit(
-    plan: dict[str, int], gpu: GpuSpec, gpus: int = 1, usable_share: float = DEFAULT_USABLE_SHARE
-) -> str:
+def explain_fit(plan: dict[str, int], gpu: GpuSpec, gpus: int = 1, usable_share: float = DEFAULT_USABLE_SHARE) -> str:
     """One sentence: fits or will not fit, with the parts in GB, largest first."""
     parts = sorted(((n, b) for n, b in plan.items() if n != "total" and b), key=lambda part: -part[1])
     listed = ", ".join(f"{name.replace('_', ' ')} {size / 1e9:.2f}" for name, size in parts)
@@ -193,7 +189,7 @@ def project(
         memory=explain_fit(plan, gpu, gpus),
         formula="\n".join(
             [
-                f"{gpus} x {gpu.name}: {gpu.mem_bw_tb_s:g} TB/s and {gpu.bf16_dense_tflops:g} BF16 TFLOPS each",
+                f"{gpus} x {gpu.name}: {gpu.mem_bw_tb_s:g} TB/s, {gpu.bf16_dense_tflops:g} BF16 TFLOPS each",
                 f"plain forward, 1 token a row: {_explain(plain)}",
                 f"verify forward, {k + 1} tokens a row: {_explain(verify)}",
                 f"draft: {draft_s * 1e3:.4g} ms a step, {drafting}",
@@ -216,9 +212,7 @@ def project(
             Assumption("arithmetic", "dense BF16; attention arithmetic left out", "assumed"),
             Assumption("drafting without a draft model", "takes no time", "assumed"),
             Assumption("experts of different tokens", "drawn independently and evenly", "assumed"),
-            Assumption(
-                "several GPUs", "share the target evenly, talk at no cost; the draft uses one", "assumed"
-            ),
+            Assumption("several GPUs", "share the target evenly, talk at no cost; the draft uses one", "assumed"),
         ),
     )
 
@@ -228,11 +222,9 @@ def _drafted_share(tau: float | None, per_forward: float, k: int) -> float:
     if tau is not None and not 1 <= tau <= k + 1:  # NaN fails too
         raise ValueError(f"mean_acceptance_length must be between 1 and k + 1 = {k + 1}, not {tau!r}")
     if not 0 < per_forward <= k + 1:
-        raise ValueError(
-            f"tokens_per_target_forward must be above 0 and at most k + 1 = {k + 1}, not {per_forward!r}"
-        )
+        raise ValueError(f"tokens_per_target_forward must be above 0 and at most k + 1 = {k + 1}, not {per_forward!r}")
     extra, gained = per_forward - 1, (tau or 1.0) - 1
-    # A step that was cut short emits fewer tokens than it accepted: `extra` may be too small, never too large.
+    # A step that was cut short emits fewer tokens than it accepted: `extra` may be small, never large.
     if extra > gained * 1.05 + 1e-9:
         raise ValueError(f"{per_forward!r} tokens a forward is more than {tau!r} a drafted step")
     if k == 0 or tau is None:

@@ -49,7 +49,8 @@ class Pair:
         draft_name = draft_name or (_name_of(draft) if draft is not None else None)
         size = vocabulary_size(tokenizer) if tokenizer is not None else 2**62
         runner = Runner(target, target_name, size)
-        drafter, notices = None, ()
+        drafter: Runner | None = None
+        notices: tuple[str, ...] = ()
         if draft is not None:
             if tokenizer is not None and draft_tokenizer is not None:
                 notices = check_same_vocabulary(tokenizer, draft_tokenizer, target_name, str(draft_name))
@@ -57,7 +58,7 @@ class Pair:
             drafter = Runner(draft, str(draft_name), own)
             if drafter.device != runner.device:
                 raise EngineError(
-                    f"target is on {runner.device} and draft on {drafter.device}; move both to one device before pairing"
+                    f"target is on {runner.device} and draft on {drafter.device}; move both to one device first"
                 )
         unknown = getattr(tokenizer, "unk_token_id", None) or getattr(tokenizer, "pad_token_id", None) or 0
         return cls(
@@ -164,16 +165,16 @@ def load_pair(
     )
 
 
-def _load(
-    source: str, device: torch.device, dtype: Any, trust: bool, progress: Progress | None
-) -> tuple[Any, Any]:
+def _load(source: str, device: torch.device, dtype: Any, trust: bool, progress: Progress | None) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
 
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the caller's `progress` is the one that was asked for
     folder = resolve(source, progress=progress, trust_remote_code=trust)
     if progress:
         progress(f"loading {_short(source)}", 0, None)
     try:
-        model = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, trust_remote_code=trust, use_safetensors=True
         )
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
@@ -234,7 +235,5 @@ def _default_notices(model: Any) -> tuple[str, ...]:
     generation = getattr(model, "generation_config", None)
     penalty = getattr(generation, "repetition_penalty", None)
     if penalty not in (None, 1.0):
-        return (
-            f"the model's own files suggest repetition_penalty {penalty}; it is applied only when you set it",
-        )
+        return (f"the model's own files suggest repetition_penalty {penalty}; it is applied only when you set it",)
     return ()

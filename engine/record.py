@@ -53,13 +53,11 @@ def record_step(
                 status,
                 target_top[i],
                 draft_top[i] if draft_top else (),
-            )  # fmt: skip
+            )
         )
     last = verdict.num_accepted
     replacement = (
-        Replacement(
-            verdict.kind, read(verdict.next_token), float(p[last, verdict.next_token]), target_top[last]
-        )
+        Replacement(verdict.kind, read(verdict.next_token), float(p[last, verdict.next_token]), target_top[last])
         if whole
         else None
     )

@@ -87,9 +87,7 @@ def decode_step_seconds(
     """Seconds of `decode_step` on one GPU; `bytes_per_param` is the shape's own unless given."""
     if bytes_per_param is not None:
         shape = replace(shape, bytes_per_param=bytes_per_param)
-    return decode_step(
-        shape, gpu, width, context_tokens, batch, efficiency=efficiency, overhead_s=overhead_s
-    ).seconds
+    return decode_step(shape, gpu, width, context_tokens, batch, efficiency=efficiency, overhead_s=overhead_s).seconds
 
 
 def check_count(name: str, count: int, at_least: int = 1) -> None:

@@ -47,9 +47,7 @@ class DecodeSettings:
         if self.seed is not None:
             _whole("seed", self.seed, 0, 2**63 - 1)
         if not all(isinstance(s, str) and s for s in stop):
-            raise EngineError(
-                "stop must be non-empty strings; leave it out to stop only at the end or the length"
-            )
+            raise EngineError("stop must be non-empty strings; leave it out to stop only at the end or the length")
 
     @property
     def greedy(self) -> bool:
@@ -60,12 +58,7 @@ class DecodeSettings:
 
 
 def _whole(name: str, value: object, low: int, high: int | None) -> None:
-    ok = (
-        isinstance(value, int)
-        and not isinstance(value, bool)
-        and value >= low
-        and (high is None or value <= high)
-    )
+    ok = isinstance(value, int) and not isinstance(value, bool) and value >= low and (high is None or value <= high)
     if not ok:
         span = f"from {low} to {high}" if high is not None else f"of at least {low}"
         raise EngineError(f"{name} must be a whole number {span}, not {value!r}")

@@ -61,9 +61,7 @@ class ModelShape:
             raise ValueError("the lookup and expert parameters leave no dense parameters")
 
     @classmethod
-    def from_config(
-        cls, config: Any, *, n_params: int | None = None, bytes_per_param: float = 2.0
-    ) -> ModelShape:
+    def from_config(cls, config: Any, *, n_params: int | None = None, bytes_per_param: float = 2.0) -> ModelShape:
         """From a transformers config (object or dict) of a llama-like decoder, dense or with experts.
 
         `n_params`, when the real count is known, replaces the count from the formula and opens the way to

@@ -102,9 +102,7 @@ def pool_stats(runs: Sequence[tuple[Sequence[Step], int]]) -> Stats:
         mean_acceptance_length=1 + accepted / len(drafted) if drafted else None,
         draft_acceptance_rate=accepted / proposed if proposed else None,
         alpha=sum(stood) / sum(tested) if sum(tested) else None,
-        acceptance_rate_per_position=tuple(
-            sum(n > i for n in accepted_counts) / len(drafted) for i in range(widest)
-        ),
+        acceptance_rate_per_position=tuple(sum(n > i for n in accepted_counts) / len(drafted) for i in range(widest)),
         conditional_acceptance=tuple(a / t if t else None for a, t in zip(stood, tested, strict=True)),
         acceptance_histogram=tuple(accepted_counts.count(j) for j in range(widest + 1)) if drafted else (),
         tokens_per_target_forward=output / len(steps) if steps else None,

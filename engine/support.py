@@ -1,4 +1,4 @@
-"""Which models can be decoded speculatively here, and how long their context is: read from the config, never the name."""
+"""Which models can be decoded here, and how long their context is. Read from the config, never from the name."""
 
 from typing import Any
 
@@ -23,11 +23,7 @@ def check_supported(model: Any) -> None:
         )
     if not callable(getattr(model, "get_output_embeddings", None)) or model.get_output_embeddings() is None:
         raise UnsupportedModelError(f"{kind} has no language-model head; load it with AutoModelForCausalLM")
-    if (
-        getattr(config, "is_decoder", None) is False
-        and "CausalLM" not in type(model).__name__
-        and _encoder_like(model)
-    ):
+    if getattr(config, "is_decoder", None) is False and "CausalLM" not in type(model).__name__ and _encoder_like(model):
         raise UnsupportedModelError(
             f"{kind} is an encoder-only model: it fills blanks and cannot continue a text; use a decoder-only model"
         )

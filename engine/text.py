@@ -32,17 +32,15 @@ def encode_prompt(tokenizer: Any, prompt: Prompt, model_name: str, chat: bool = 
         return _encode_raw(tokenizer, prompt, (note,) if chat else ())
     if hasattr(prompt, "tolist"):
         prompt = prompt.tolist()
-    items = list(prompt)
+    items: list[Any] = list(prompt)
     if items and all(isinstance(m, Mapping) for m in items):
-        for m in items:
-            if not isinstance(m.get("role"), str) or not isinstance(m.get("content"), str):  # type: ignore[union-attr]
-                raise EngineError('each message needs a "role" and a "content", both text')
+        if not all(isinstance(m.get(key), str) for m in items for key in ("role", "content")):
+            raise EngineError('each message needs a "role" and a "content", both text')
         if tokenizer is None or not getattr(tokenizer, "chat_template", None):
             raise EngineError(f"{model_name} has no chat template; pass the prompt as text or as token ids")
-        return _encode_chat(tokenizer, [dict(m) for m in items], model_name)  # type: ignore[arg-type]
+        return _encode_chat(tokenizer, [dict(m) for m in items], model_name)
     if all(isinstance(i, int) and not isinstance(i, bool) for i in items):
-        ids = tuple(items)
-        return Encoded(ids, tokenizer.decode(list(ids)) if tokenizer is not None and ids else "")  # type: ignore[arg-type]
+        return Encoded(tuple(items), tokenizer.decode(items) if tokenizer is not None and items else "")
     raise EngineError('a prompt is a text, a list of {"role", "content"} messages, or a list of token ids')
 
 
@@ -67,9 +65,7 @@ def _encode_chat(tokenizer: Any, messages: list[dict[str, str]], model_name: str
     # A control token in what a user wrote is text. Render with marks in place of the contents, then encode the
     # template's own parts with control tokens and the contents without.
     marks = [f"\N{WHITE SMALL SQUARE}{i:04d}\N{WHITE SMALL SQUARE}" for i in range(len(messages))]
-    shell = _render(
-        tokenizer, [{**m, "content": k} for m, k in zip(messages, marks, strict=True)], model_name
-    )
+    shell = _render(tokenizer, [{**m, "content": k} for m, k in zip(messages, marks, strict=True)], model_name)
     ids: list[int] = []
     for mark, message in zip(marks, messages, strict=True):
         if shell.count(mark) != 1:
@@ -79,9 +75,7 @@ def _encode_chat(tokenizer: Any, messages: list[dict[str, str]], model_name: str
         ids += tokenizer(before, add_special_tokens=False)["input_ids"]
         ids += _plain_ids(tokenizer, message["content"])
     ids += tokenizer(shell, add_special_tokens=False)["input_ids"]
-    return Encoded(
-        tuple(ids), text, ("the prompt holds control tokens of the model; they are sent as plain text",)
-    )
+    return Encoded(tuple(ids), text, ("the prompt holds control tokens of the model; they are sent as plain text",))
 
 
 def _plain_ids(tokenizer: Any, text: str) -> list[int]:
@@ -118,9 +112,7 @@ def _check_text(text: str) -> None:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise EngineError(
-            "the prompt holds half a surrogate pair, which is no text; paste it again"
-        ) from None
+        raise EngineError("the prompt holds half a surrogate pair, which is no text; paste it again") from None
 
 
 class TokenReader:
@@ -158,11 +150,7 @@ class TokenReader:
         """The bytes that a vocabulary entry stands for, None when only the tokenizer's decoder knows."""
         if self._byte_of is not None:
             # An added token is stored as plain text, outside the byte alphabet.
-            return (
-                bytes(self._byte_of[c] for c in piece)
-                if all(c in self._byte_of for c in piece)
-                else piece.encode()
-            )
+            return bytes(self._byte_of[c] for c in piece) if all(c in self._byte_of for c in piece) else piece.encode()
         if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
             return bytes([int(piece[3:5], 16)])
         if "\N{LOWER ONE EIGHTH BLOCK}" in piece:  # SentencePiece's space

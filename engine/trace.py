@@ -154,9 +154,7 @@ class Step:
                 for p in d["proposals"]
             ),
             replacement=r
-            and Replacement(
-                r["kind"], _read_token(r), r["p"], tuple(_read_alternative(a) for a in r["target_top"])
-            ),
+            and Replacement(r["kind"], _read_token(r), r["p"], tuple(_read_alternative(a) for a in r["target_top"])),
             draft_note=d["draft_note"],
             prefill_tokens=d["prefill_tokens"],
             draft_ms=d["draft_ms"],
@@ -203,13 +201,9 @@ class Trace:
         """Reads back what `to_json` wrote, without loss. Raises ValueError for another schema or version."""
         d = json.loads(text)
         if not isinstance(d, dict) or d.get("schema") != SCHEMA:
-            raise ValueError(
-                f"this is not a {SCHEMA} document; write one with `specscope generate --trace FILE`"
-            )
+            raise ValueError(f"this is not a {SCHEMA} document; write one with `specscope generate --trace FILE`")
         if d.get("version") != VERSION:
-            raise ValueError(
-                f"trace version {d.get('version')!r} is not {VERSION}, the one this release reads"
-            )
+            raise ValueError(f"trace version {d.get('version')!r} is not {VERSION}, the one this release reads")
         del d["schema"], d["version"]
         for name in ("prompt_token_ids", "notices"):
             d[name] = tuple(d[name])

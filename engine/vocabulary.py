@@ -38,6 +38,6 @@ def check_same_vocabulary(target: Any, draft: Any, target_name: str, draft_name:
 
     raise VocabularyError(
         f"{target_name} and {draft_name} have different vocabularies: id {first} is {reads(ours)} in the target and "
-        f"{reads(theirs)} in the draft ({overlap:.1%} of the target's tokens exist in the draft); use a draft of the same "
+        f"{reads(theirs)} in the draft, which knows {overlap:.1%} of the target's tokens; use a draft of the same "
         "model family, or the drafter 'prompt_lookup', which needs none"
     )

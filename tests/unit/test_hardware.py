@@ -1,0 +1,328 @@
+"""Roofline, memory plan and projection against arithmetic; names of the price table against the data sheets."""
+
+import csv
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.gpu_specs import DEFAULT_SPECS
+from engine.hardware import (
+    ModelShape,
+    SpecError,
+    decode_step,
+    decode_step_seconds,
+    explain_fit,
+    fits,
+    load_gpu_specs,
+    match_price_gpu,
+    memory_plan,
+    project,
+)
+
+PRICES = Path(__file__).parents[2] / "pricing" / "data" / "gpu_prices.csv"
+SPECS = load_gpu_specs()
+H100 = SPECS["H100 SXM"]
+
+LLAMA_8B = {
+    "model_type": "llama", "vocab_size": 128256, "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "tie_word_embeddings": False,
+}  # fmt: skip
+SMOL_135M = {
+    "model_type": "llama", "vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536,
+    "num_hidden_layers": 30, "num_attention_heads": 9, "num_key_value_heads": 3, "tie_word_embeddings": True,
+}  # fmt: skip
+QWEN25_7B = {
+    "model_type": "qwen2", "vocab_size": 152064, "hidden_size": 3584, "intermediate_size": 18944,
+    "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "tie_word_embeddings": False,
+}  # fmt: skip
+MIXTRAL = {
+    "model_type": "mixtral", "vocab_size": 32000, "hidden_size": 4096, "intermediate_size": 14336,
+    "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "num_local_experts": 8,
+    "num_experts_per_tok": 2, "tie_word_embeddings": False,
+}  # fmt: skip
+QWEN3_30B_A3B = {
+    "model_type": "qwen3_moe", "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 6144,
+    "moe_intermediate_size": 768, "num_hidden_layers": 48, "num_attention_heads": 32, "num_key_value_heads": 4,
+    "head_dim": 128, "num_experts": 128, "num_experts_per_tok": 8, "tie_word_embeddings": False,
+}  # fmt: skip
+QWEN15_MOE = {
+    "model_type": "qwen2_moe", "vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 5632,
+    "moe_intermediate_size": 1408, "shared_expert_intermediate_size": 5632, "num_hidden_layers": 24,
+    "num_attention_heads": 16, "num_key_value_heads": 16, "num_experts": 60, "num_experts_per_tok": 4,
+    "tie_word_embeddings": False,
+}  # fmt: skip
+
+# A model for arithmetic in the head: 1e9 parameters of 2 bytes; KV 2*10*2*100*2 = 8000 bytes a token
+ROUND = ModelShape(10**9, 10**9, layers=10, hidden=1000, kv_heads=2, head_dim=100, vocab=1000)
+# Half of the parameters in 8 experts, 2 of them used: 0.5e9 dense + 8 * 0.0625e9
+ROUND_MOE = ModelShape(
+    10**9, 625 * 10**6, 10, 1000, 2, 100, 1000, experts=8, experts_per_token=2, expert_params=62_500_000
+)
+ROUND_GPU = replace(H100, name="round", mem_gb=10, mem_bw_tb_s=1.0, bf16_dense_tflops=100.0)
+
+
+@pytest.mark.parametrize(
+    ("config", "n_params"),
+    [  # the counts of the published weights; each equals what transformers builds from the same config
+        (LLAMA_8B, 8_030_261_248),
+        (SMOL_135M, 134_515_008),
+        (QWEN25_7B, 7_615_616_512),
+        (MIXTRAL, 46_702_792_704),
+        (QWEN3_30B_A3B, 30_532_122_624),
+        (QWEN15_MOE, 14_315_784_192),
+    ],
+)
+def test_parameters_are_counted_as_the_real_models_have_them(config, n_params):
+    assert ModelShape.from_config(config).n_params == n_params
+    assert ModelShape.from_config(SimpleNamespace(**config)).n_params == n_params
+    assert ModelShape.from_config({"text_config": config}).n_params == n_params
+
+
+def test_a_mixture_of_experts_reads_only_its_active_part_for_one_token():
+    shape = ModelShape.from_config(MIXTRAL)
+    assert shape.n_active_params == 12_879_925_248  # published as 12.9B
+    assert shape.params_read(1) == pytest.approx(shape.matmul_params)
+    assert ModelShape.from_config(QWEN3_30B_A3B).n_active_params == pytest.approx(3.3e9, rel=0.02)
+
+
+def test_an_input_embedding_of_its_own_is_looked_up_and_not_read():
+    untied = ModelShape.from_config(LLAMA_8B)
+    assert untied.matmul_params == 8_030_261_248 - 128256 * 4096
+    tied = ModelShape.from_config(SMOL_135M)
+    assert tied.matmul_params == tied.n_params
+
+
+def test_grouped_query_attention_makes_the_cache_smaller():
+    assert ModelShape.from_config(LLAMA_8B).kv_bytes_per_token() == 2 * 32 * 8 * 128 * 2
+    full = {k: v for k, v in LLAMA_8B.items() if k != "num_key_value_heads"}
+    assert ModelShape.from_config(full).kv_bytes_per_token() == 2 * 32 * 32 * 128 * 2
+
+
+def test_a_known_parameter_count_replaces_the_formula():
+    shape = ModelShape.from_config(MIXTRAL, n_params=46_702_792_704 + 1000)
+    assert shape.n_active_params == 12_879_925_248 + 1000
+    opt = LLAMA_8B | {"model_type": "opt", "tie_word_embeddings": True}
+    assert ModelShape.from_config(opt, n_params=9 * 10**9).n_params == 9 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"hidden_size": None}, "has no hidden_size"),
+        ({"kv_lora_rank": 512}, "MLA"),
+        ({"layer_types": ["full_attention", "linear_attention"]}, "linear_attention"),
+        ({"model_type": "gpt2"}, "n_params"),
+    ],
+)
+def test_a_model_that_the_formula_does_not_know_is_refused_and_not_guessed(change, says):
+    with pytest.raises(ValueError, match=says):
+        ModelShape.from_config(LLAMA_8B | change)
+
+
+@pytest.mark.parametrize(("tokens", "experts"), [(1, 2.0), (2, 3.5), (3, 4.625)])
+def test_more_tokens_wake_more_experts(tokens, experts):
+    # 8 experts, 2 a token: 8 * (1 - .75^n) = 2, 3.5, 4.625
+    assert ROUND_MOE.distinct_experts(tokens) == pytest.approx(experts)
+
+
+def test_a_decode_step_is_memory_bound_at_width_one():
+    # (1e9 * 2 + 1000 * 8000) bytes / (1e12 * 0.5) = 4.016 ms; compute 2e9 / (1e14 * 0.5) = 0.04 ms
+    step = decode_step(ROUND, ROUND_GPU, 1, 1000, efficiency=0.5, overhead_s=0.001)
+    assert step.memory_s == pytest.approx(4.016e-3)
+    assert step.compute_s == pytest.approx(0.04e-3)
+    assert step.seconds == pytest.approx(5.016e-3)
+    assert step.bound_by == "memory"
+
+
+def test_a_decode_step_turns_compute_bound_when_width_times_batch_is_large():
+    # 200 tokens: compute 2e9 * 200 / 5e13 = 8 ms; memory (2e9 + 50 rows * 1000 * 8000) / 5e11 = 4.8 ms
+    step = decode_step(ROUND, ROUND_GPU, 4, 1000, batch=50, efficiency=0.5, overhead_s=0)
+    assert step.compute_s == pytest.approx(8e-3)
+    assert step.memory_s == pytest.approx(4.8e-3)
+    assert step.bound_by == "compute"
+
+
+def test_half_the_bytes_a_weight_takes_half_the_time_to_read():
+    full = decode_step_seconds(ROUND, ROUND_GPU, 1, 0, overhead_s=0)
+    assert decode_step_seconds(ROUND, ROUND_GPU, 1, 0, bytes_per_param=1, overhead_s=0) == full / 2
+
+
+@given(st.integers(1, 64), st.integers(0, 100_000), st.integers(1, 64))
+def test_a_step_never_gets_shorter_with_more_width_context_or_rows(width, context, batch):
+    for shape in (ROUND, ROUND_MOE):
+        here = decode_step_seconds(shape, H100, width, context, batch)
+        assert decode_step_seconds(shape, H100, width + 1, context, batch) >= here
+        assert decode_step_seconds(shape, H100, width, context + 1, batch) >= here
+        assert decode_step_seconds(shape, H100, width, context, batch + 1) >= here
+
+
+def test_a_projection_follows_from_its_numbers():
+    # plain 4.016 ms; verify of 4 tokens reads the same. tau 3, 2 tokens a forward: half of the forwards drafted.
+    # Every forward takes 4.016 ms and gives 2 tokens: speed-up 2 without a draft model.
+    got = project(ROUND, ROUND_GPU, 3.0, 2.0, 3, context_tokens=1000, efficiency=0.5, overhead_s=0)
+    assert got.plain_tokens_per_second == pytest.approx(1 / 4.016e-3)
+    assert got.speculative_tokens_per_second == pytest.approx(2 / 4.016e-3)
+    assert got.speedup == pytest.approx(2.0)
+    assert got.drafted_share == pytest.approx(0.5)
+    assert (got.provenance, got.bound_by) == ("projected", "memory")
+    assert "4.016 ms" in got.formula
+    labels = {a.name: a.label for a in got.assumptions}
+    assert labels["efficiency"] == "assumed"
+    assert labels["mean_acceptance_length"] == "measured"
+    assert labels["gpu figures"] == "quoted"
+
+
+def test_a_draft_model_costs_k_forwards_of_its_own():
+    # draft: 1e8 params -> (2e8 + 8e6) / 5e11 = 0.416 ms, three of them 1.248 ms; 4.016 + 1.248 = 5.264 ms for 3 tokens
+    draft = replace(ROUND, n_params=10**8, n_active_params=10**8)
+    got = project(ROUND, ROUND_GPU, 3.0, 3.0, 3, draft, context_tokens=1000, efficiency=0.5, overhead_s=0)
+    assert got.draft_s == pytest.approx(1.248e-3)
+    assert got.speedup == pytest.approx(3 * 4.016 / 5.264)
+
+
+def test_a_mixture_of_experts_can_lose_although_most_drafts_are_accepted():
+    # F11. 64 experts, 2 a token, nearly all weights in experts: 2 tokens wake 64 * (1 - (62/64)^2) = 3.94 of them
+    shape = ModelShape(
+        65 * 10**8, 3 * 10**8, 10, 1000, 2, 100, 1000, experts=64, experts_per_token=2, expert_params=10**8
+    )
+    got = project(shape, ROUND_GPU, 1.6, 1.6, 1, context_tokens=0, overhead_s=0)
+    # reads: 1e8 dense + 2e8 -> 3e8 plain; 1e8 + 3.9375e8 = 4.9375e8 to verify: 1.6 * 3 / 4.9375 = 0.972
+    assert got.speedup == pytest.approx(0.9722, abs=1e-4)
+    dense = project(ROUND, ROUND_GPU, 1.6, 1.6, 1, context_tokens=0, overhead_s=0)
+    assert dense.speedup == pytest.approx(1.6)
+
+
+def test_a_large_batch_takes_the_gain_away():
+    small = project(ROUND, ROUND_GPU, 2.0, 2.0, 5, batch=1)
+    large = project(ROUND, ROUND_GPU, 2.0, 2.0, 5, batch=256)
+    assert small.speedup > 1.5
+    assert large.speedup < 1
+    assert large.bound_by == "compute"
+
+
+def test_without_drafts_the_projection_is_plain_decoding():
+    got = project(ROUND, H100, None, 1.0, 5)
+    assert got.speedup == pytest.approx(1.0)
+    assert any(a.value == "no drafts" for a in got.assumptions)
+    assert project(ROUND, H100, 1.0, 1.0, 0).speedup == pytest.approx(1.0)
+
+
+def test_drafts_that_accept_nothing_are_a_loss_or_at_best_even():
+    assert project(ROUND, ROUND_GPU, 1.0, 1.0, 5, replace(ROUND, n_params=10**8, n_active_params=10**8)).speedup < 1
+
+
+@pytest.mark.parametrize(
+    ("tau", "per_forward", "k"),
+    [(7.0, 2.0, 5), (0.5, 1.0, 5), (2.0, 6.5, 5), (2.0, 2.5, 5), (None, 2.0, 5), (1.0, 1.5, 5), (2.0, math.nan, 5)],
+)
+def test_acceptance_numbers_that_cannot_be_of_one_run_are_refused(tau, per_forward, k):
+    with pytest.raises(ValueError):
+        project(ROUND, H100, tau, per_forward, k)
+
+
+@pytest.mark.parametrize(
+    "change", [{"width": 0}, {"context_tokens": -1}, {"batch": 0}, {"efficiency": 0}, {"efficiency": 1.2}]
+)
+def test_a_step_out_of_range_is_refused(change):
+    with pytest.raises(ValueError, match="must be"):
+        decode_step(**({"shape": ROUND, "gpu": H100, "width": 1, "context_tokens": 0} | change))
+
+
+def test_the_memory_plan_counts_draft_weights_draft_cache_and_verify_logits():
+    draft = replace(ROUND, n_params=10**8, n_active_params=10**8, layers=5)
+    plan = memory_plan(ROUND, draft, context=994, batch=2, k=5)
+    slots = 2 * (994 + 6)
+    assert plan == {
+        "target_weights": 2 * 10**9,
+        "target_kv": slots * 8000,
+        "draft_weights": 2 * 10**8,
+        "draft_kv": slots * 4000,
+        "verify_logits": 2 * 6 * 1000 * 4,
+        "draft_probs": 2 * 5 * 1000 * 4,
+        "total": 2 * 10**9 + slots * 12000 + 2 * 10**8 + 48_000 + 40_000,
+    }
+
+
+def test_a_target_that_just_fits_does_not_fit_with_its_draft():
+    # 10 GB, 90 % usable: 9 GB. The target takes 8.9 GB, the draft 0.2 GB (F9)
+    target = replace(ROUND, n_params=4_450_000_000, n_active_params=4_450_000_000)
+    draft = replace(ROUND, n_params=10**8, n_active_params=10**8)
+    alone, together = memory_plan(target, None, 0, 1, 0), memory_plan(target, draft, 0, 1, 5)
+    assert fits(alone, ROUND_GPU)
+    assert not fits(together, ROUND_GPU)
+    assert fits(together, ROUND_GPU, gpus=2)
+    assert explain_fit(together, ROUND_GPU).startswith("Will not fit: 9.10 GB needed (target weights 8.90")
+    assert not project(target, ROUND_GPU, 2.0, 2.0, 5, draft).fits
+
+
+def test_the_gpu_figures_are_dense_and_have_a_source():
+    assert H100.bf16_dense_tflops == 989.4  # the sparse 1,979 would be twice that
+    assert SPECS["A100 80GB SXM"].fp8_dense_tflops is None
+    assert all(spec.source for spec in SPECS.values())
+
+
+@pytest.mark.parametrize(
+    ("column", "text", "says"),
+    [
+        ("mem_bw_tb_s", "0", "above 0"),
+        ("mem_gb", "", "not a number"),
+        ("tdp_w", "nan", "finite"),
+        ("fp8_dense_tflops", "-1", "above 0"),
+        ("source", "", "without a source"),
+        ("gpu", "", "blank or used twice"),
+    ],
+)
+def test_a_wrong_gpu_figure_is_refused_with_line_and_column(tmp_path, column, text, says):
+    with DEFAULT_SPECS.open(newline="") as stream:
+        reader = csv.DictReader(stream)
+        rows, names = list(reader), list(reader.fieldnames or ())
+    rows[1][column] = text
+    path = tmp_path / "specs.csv"
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, names)
+        writer.writeheader()
+        writer.writerows(rows)
+    with pytest.raises(SpecError, match=rf"^specs\.csv, line 3, column {column}: .*{says}"):
+        load_gpu_specs(path)
+    path.write_text("gpu,mem_gb\n")
+    with pytest.raises(SpecError, match=r"line 1: the column \w+ is missing"):
+        load_gpu_specs(path)
+
+
+# GPUs of the price table that no data sheet row covers, with the reason. Empty: all are covered.
+UNMAPPED: dict[tuple[str, str], str] = {}
+
+
+def test_every_gpu_of_the_price_table_has_a_data_sheet_or_a_reason():
+    with PRICES.open(encoding="utf-8-sig", newline="") as stream:
+        sold = {(row["gpu"], row["gpu_mem_gb"]) for row in csv.DictReader(stream)}
+    assert {name.split()[0] for name, _ in sold} >= {"A100", "H100", "B200"}
+    for name, memory in sold - UNMAPPED.keys():
+        spec = match_price_gpu(name, float(memory) if memory else None)
+        assert spec in SPECS, (name, memory)
+        assert name.split()[0] in spec  # an A100 is never served the figures of an H100
+
+
+@pytest.mark.parametrize(
+    ("name", "memory", "spec"),
+    [
+        ("A100 SXM", 40, "A100 40GB SXM"),
+        ("A100 SXM", 80, "A100 80GB SXM"),
+        ("A100 SXM", None, None),
+        ("A100 SXM", math.nan, None),
+        ("NVIDIA H100  sxm", 80, "H100 SXM"),
+        ("H100 SXM", None, "H100 SXM"),
+        ("H100 SXM", 94, None),
+        ("H100", 80, None),
+        ("B300 SXM", None, "B300 SXM (HGX, Blackwell Ultra)"),
+        ("RTX 4090", 24, None),
+        ("", None, None),
+    ],
+)
+def test_a_gpu_is_matched_for_sure_or_not_at_all(name, memory, spec):
+    assert match_price_gpu(name, memory) == spec
