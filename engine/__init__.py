@@ -1,6 +1,6 @@
 """Decode with a draft, watch every step, measure it. Knows nothing of pages, prices or money."""
 
-from engine.bench import Comparison, Race, compare, race
+from engine.bench import Comparison, Race, TunePoint, best_point, compare, load_suite, race, tune_k
 from engine.decode import Generation, Stream, generate, stream
 from engine.drafters import DRAFTERS
 from engine.errors import EngineError, UnsupportedModelError, VocabularyError
@@ -29,15 +29,19 @@ __all__ = [
     "Stream",
     "TokenText",
     "Trace",
+    "TunePoint",
     "UnsupportedModelError",
     "Verdict",
     "VocabularyError",
     "WeightsError",
+    "best_point",
     "compare",
     "compute_stats",
     "generate",
     "load_pair",
+    "load_suite",
     "race",
     "stream",
+    "tune_k",
     "verify_chain",
 ]

@@ -1,6 +1,6 @@
 """How to decode: the sampling law and the limits, checked once when they are made."""
 
-import math
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -35,7 +35,10 @@ class DecodeSettings:
     ignore_eos: bool = False
 
     def __post_init__(self) -> None:
-        stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
+        given = (self.stop,) if isinstance(self.stop, str) else self.stop
+        stop = tuple(given) if isinstance(given, Iterable) else (given,)
+        if not all(isinstance(s, str) and s for s in stop):
+            raise EngineError("stop must be non-empty strings; leave it out to stop only at the end or the length")
         object.__setattr__(self, "stop", stop)
         _whole("k", self.k, 0, MAX_K)
         _whole("max_new_tokens", self.max_new_tokens, 0, 1_000_000)
@@ -46,8 +49,6 @@ class DecodeSettings:
         _number("repetition_penalty", self.repetition_penalty, 0.0, 100.0, above=True)
         if self.seed is not None:
             _whole("seed", self.seed, 0, 2**63 - 1)
-        if not all(isinstance(s, str) and s for s in stop):
-            raise EngineError("stop must be non-empty strings; leave it out to stop only at the end or the length")
 
     @property
     def greedy(self) -> bool:
@@ -65,7 +66,8 @@ def _whole(name: str, value: object, low: int, high: int | None) -> None:
 
 
 def _number(name: str, value: object, low: float, high: float, above: bool = False) -> None:
-    ok = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not ok or not (low < value if above else low <= value) or value > high:  # type: ignore[operator]
+    ok = isinstance(value, int | float) and not isinstance(value, bool)
+    # Comparisons are False for NaN, and hold for whole numbers that no float can.
+    if not ok or not (low < value if above else low <= value) or not value <= high:  # type: ignore[operator]
         span = f"above {low:g} and at most {high:g}" if above else f"from {low:g} to {high:g}"
         raise EngineError(f"{name} must be a number {span}, not {value!r}")

@@ -21,6 +21,8 @@ class Stats:
     drafted_steps: int
     target_forwards: int
     proposed: int
+    tested: int
+    """proposals up to and with the first rejection of their step; none behind it, none that the end cut off."""
     accepted: int
     rejected: int
     ignored: int
@@ -94,6 +96,7 @@ def pool_stats(runs: Sequence[tuple[Sequence[Step], int]]) -> Stats:
         drafted_steps=len(drafted),
         target_forwards=len(steps),
         proposed=proposed,
+        tested=sum(tested),
         accepted=accepted,
         rejected=proposed - accepted - ignored,
         ignored=ignored,

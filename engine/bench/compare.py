@@ -77,11 +77,7 @@ class Comparison:
 
     @property
     def arms(self) -> list[ArmResult]:
-        return (
-            [self.arm(name, c) for c in self.categories for name in ("plain", self.drafter)]
-            if self.samples
-            else []
-        )
+        return [self.arm(name, c) for c in self.categories for name in ("plain", self.drafter)] if self.samples else []
 
     @property
     def plain(self) -> ArmResult:
@@ -150,9 +146,7 @@ def compare(
     total = len(rows) * repeats
     samples: list[Sample] = []
     if rows:
-        _decode_both(
-            pair, rows[0], replace(settings, max_new_tokens=WARM_UP_TOKENS), drafter, verifier, cancel, 0
-        )
+        _decode_both(pair, rows[0], replace(settings, max_new_tokens=WARM_UP_TOKENS), drafter, verifier, cancel, 0)
     for repeat in range(repeats):
         for at, row in enumerate(rows):
             seeded = settings if settings.seed is None else replace(settings, seed=settings.seed + repeat)

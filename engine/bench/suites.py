@@ -52,13 +52,9 @@ def _parse(lines: Iterable[str], where: str) -> list[BenchPrompt]:
             row = json.loads(line)
         except json.JSONDecodeError as error:
             raise EngineError(f"{where}, line {number}: not a JSON object ({error.msg})") from None
-        prompt, category = (
-            (row.get("prompt"), row.get("category", "all")) if isinstance(row, dict) else (None, None)
-        )
+        prompt, category = (row.get("prompt"), row.get("category", "all")) if isinstance(row, dict) else (None, None)
         if not isinstance(prompt, str) or not prompt.strip() or not isinstance(category, str) or not category:
-            raise EngineError(
-                f'{where}, line {number}: needs a "prompt" and a "category", both text and not empty'
-            )
+            raise EngineError(f'{where}, line {number}: needs a "prompt" and a "category", both text and not empty')
         prompts.append(BenchPrompt(category, prompt))
     if not prompts:
         raise EngineError(f"{where} holds no prompts")

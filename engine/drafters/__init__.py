@@ -12,9 +12,7 @@ from engine.settings import DecodeSettings
 DRAFTERS = ("none", "prompt_lookup", "model")
 
 
-def make_drafter(
-    name: str, pair: Pair, settings: DecodeSettings, generator: torch.Generator
-) -> Drafter | None:
+def make_drafter(name: str, pair: Pair, settings: DecodeSettings, generator: torch.Generator) -> Drafter | None:
     """One run's drafter, or None for plain decoding. Raises EngineError for an unknown name or a missing draft."""
     if name == "none":
         return None

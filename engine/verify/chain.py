@@ -59,9 +59,7 @@ def verify_chain(
     p_x = p[:k].gather(1, x[:, None])[:, 0].double()  # [K]
     q_x = torch.ones_like(p_x) if q is None else q.gather(1, x[:, None])[:, 0].double()  # [K]
     if q is not None and k and not bool((q_x > 0).all()):
-        raise EngineError(
-            "a drafted token has q = 0: draft_probs must be the law that the token was drawn from"
-        )
+        raise EngineError("a drafted token has q = 0: draft_probs must be the law that the token was drawn from")
     if method == "block":
         accept, accepted, scale = _block(p, x, q, p_x, q_x, uniforms)
     else:

@@ -34,15 +34,20 @@ def probabilities(
         )
     if settings.repetition_penalty != 1.0:
         logits = _penalised(logits, settings.repetition_penalty, context, drafted)
+        if not bool(torch.isfinite(logits.max(dim=-1).values).all()):
+            raise EngineError(
+                f"repetition_penalty {settings.repetition_penalty:g} overflows this model's logits; use one nearer to 1"
+            )
     if settings.greedy:
         return one_hot(logits.argmax(dim=-1), logits.shape[-1])
     vocab = logits.shape[-1]
-    logits = logits / settings.temperature
+    # Which tokens are the largest is asked of the logits: dividing by the temperature and softmax may round two of
+    # them to one number, and the tie would then go to the wrong one.
     if 0 < settings.top_k < vocab:
         logits = logits.masked_fill(~_largest(logits, settings.top_k), float("-inf"))
-    p = torch.softmax(logits, dim=-1)
+    p = torch.softmax(logits / settings.temperature, dim=-1)
     if settings.top_p < 1.0:
-        p = _renormalised(p * _largest(p, _nucleus_size(p, settings.top_p)))
+        p = _renormalised(p * _largest(logits, _nucleus_size(p, settings.top_p)))
     if settings.min_p > 0.0:
         p = _renormalised(p * (p >= settings.min_p * p.max(dim=-1, keepdim=True).values))
     return p

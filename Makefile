@@ -1,0 +1,53 @@
+# Everything a newcomer needs: `make app` and `make test`. Each sets up what it uses and is quick the second time.
+PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11 /usr/local/bin/python3.11) python3)
+VENV := .venv
+BIN := $(VENV)/bin
+APP_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help app test lint format lab weights clean
+
+help:
+	@echo "make app    set up, get the weights, serve the explorer page"
+	@echo "make test   set up, lint, run every test"
+	@echo "make lab    open the notebooks in JupyterLab"
+	@echo "make lint   ruff, mypy and the import rules"
+
+app: weights
+	$(BIN)/specscope app $(APP_ARGS)
+
+test: $(VENV)/.dev lint weights
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+lab: $(VENV)/.dev weights
+	$(BIN)/jupyter lab notebooks
+
+weights: $(VENV)/.app
+	@$(BIN)/specscope models fetch embedded > /dev/null
+
+# The stamps are written last, so an install that was cut short is done again.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "specscope needs Python 3.11 or newer; run: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(VENV)/.app
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info

@@ -1,0 +1,296 @@
+"""The `specscope` command. Results go to stdout, everything else to stderr; bad input is one sentence and exit 2."""
+
+import json
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app import terminal
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+app = typer.Typer(
+    no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
+    help="See, tune and price speculative decoding.",
+)  # fmt: skip
+models = typer.Typer(no_args_is_help=True, help="Where weights are, and how to get them.")
+app.add_typer(models, name="models")
+
+PairOption = Annotated[str | None, typer.Option("--pair", help="A preset by name; see `specscope models list`.")]
+TargetOption = Annotated[
+    str | None, typer.Option(help="Target: a hub id, a folder or a .gguf file, in place of --pair.")
+]
+DraftOption = Annotated[str | None, typer.Option(help="Draft model, the same kinds of source.")]
+DrafterOption = Annotated[
+    str | None,
+    typer.Option(help="none, prompt_lookup or model. Default: model when there is a draft, else prompt_lookup."),
+]
+VerifierOption = Annotated[str, typer.Option(help="rejection, block or match; all keep the target's own output law.")]
+KOption = Annotated[int, typer.Option("--k", help="Draft tokens a step.")]
+TemperatureOption = Annotated[float, typer.Option(help="0 is greedy.")]
+TokensOption = Annotated[int, typer.Option("--max-new-tokens", help="The longest output, in tokens.")]
+SeedOption = Annotated[int | None, typer.Option(help="Same seed, same text. Default: drawn, and recorded.")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
+TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
+
+
+@app.command()
+def generate(
+    prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
+    pair: PairOption = None,
+    target: TargetOption = None,
+    draft: DraftOption = None,
+    drafter: DrafterOption = None,
+    verifier: VerifierOption = "rejection",
+    k: KOption = 5,
+    temperature: TemperatureOption = 0.0,
+    top_k: Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 is off.")] = 0,
+    top_p: Annotated[float, typer.Option(help="Keep the likeliest tokens up to this share; 1 is off.")] = 1.0,
+    min_p: Annotated[float, typer.Option(help="Drop tokens below this share of the likeliest; 0 is off.")] = 0.0,
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1 discourages repeats; 1 is off.")] = 1.0,
+    max_new_tokens: TokensOption = 128,
+    stop: Annotated[list[str] | None, typer.Option(help="End at this string; may be given several times.")] = None,
+    seed: SeedOption = None,
+    ignore_eos: Annotated[bool, typer.Option("--ignore-eos", help="Go on past the end-of-sequence token.")] = False,
+    chat: Annotated[
+        bool, typer.Option("--chat/--raw", help="As a user turn of the chat template, or as it is.")
+    ] = True,
+    alternatives: Annotated[int, typer.Option(help="Record this many likeliest tokens at each position.")] = 0,
+    trace: Annotated[Path | None, typer.Option(help="Write the whole trace to this file as JSON.")] = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    trust_remote_code: TrustOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Decode one prompt with a draft and show what was accepted, rejected, recovered and added."""
+    with _sentences(), _interrupt() as cancel:
+        import engine
+
+        settings = engine.DecodeSettings(
+            k=k, max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
+            repetition_penalty=repetition_penalty, stop=tuple(stop or ()), seed=seed, ignore_eos=ignore_eos,
+        )  # fmt: skip
+        _check_writable(trace)
+        text = sys.stdin.read() if prompt == "-" else prompt
+        loaded = _load(pair, target, draft, device, dtype, trust_remote_code)
+        name = _drafter(drafter, loaded)
+        run = engine.stream(loaded, text, settings, name, verifier, cancel, alternatives, chat)
+        terminal.show_steps(run, to_stdout=not as_json)
+        result = run.generation
+        if trace:
+            trace.write_text(result.trace.to_json(indent=1), encoding="utf-8")
+        if as_json:
+            _print_json(
+                {
+                    "schema": "specscope.generation",
+                    "text": result.text,
+                    "token_ids": result.token_ids,
+                    "finish_reason": result.finish_reason,
+                    "stats": result.stats.as_dict(),
+                    "trace": result.trace.as_dict(),
+                    "environment": result.trace.environment,
+                }
+            )
+        else:
+            terminal.show_numbers(result)
+        _exit_if(cancel)
+
+
+@app.command()
+def bench(
+    pair: PairOption = None,
+    target: TargetOption = None,
+    draft: DraftOption = None,
+    drafter: DrafterOption = None,
+    verifier: VerifierOption = "rejection",
+    suite: Annotated[str, typer.Option(help="A shipped prompt suite.")] = "default",
+    data: Annotated[
+        Path | None, typer.Option(help='Your own prompts: one {"category", "prompt"} object a line.')
+    ] = None,
+    category: Annotated[list[str] | None, typer.Option(help="Only this category; may be given several times.")] = None,
+    k: KOption = 5,
+    temperature: TemperatureOption = 0.0,
+    max_new_tokens: TokensOption = 64,
+    repeats: Annotated[int, typer.Option(min=1, help="Times each prompt is decoded, both ways.")] = 1,
+    seed: SeedOption = None,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    trust_remote_code: TrustOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Plain against speculative decoding, interleaved, over a prompt suite; one line a category."""
+    with _sentences(), _interrupt() as cancel:
+        import engine
+        from engine.bench.suites import load_prompts, load_suite
+
+        settings = engine.DecodeSettings(k=k, max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
+        prompts = load_prompts(data) if data else load_suite(suite)
+        if category:
+            known = {p.category for p in prompts}
+            if unknown := [c for c in category if c not in known]:
+                raise engine.EngineError(f"no category {unknown[0]!r} here: choose from {', '.join(sorted(known))}")
+            prompts = [p for p in prompts if p.category in category]
+        loaded = _load(pair, target, draft, device, dtype, trust_remote_code)
+        with terminal.progress_bar("decoding") as step:
+            result = engine.compare(
+                loaded, prompts, settings, _drafter(drafter, loaded), verifier, repeats, step, cancel
+            )
+        if as_json:
+            from engine.environment import environment
+
+            _print_json(
+                {
+                    "schema": "specscope.bench",
+                    "arms": [arm.as_dict() for arm in result.arms],
+                    "baseline": "plain",
+                    "verdict": result.verdict,
+                    "complete": result.complete,
+                    "settings": settings.as_dict(),
+                    "pair": loaded.describe(),
+                    "environment": environment(loaded.device),
+                }
+            )
+        else:
+            terminal.show_comparison(result, len(prompts) * repeats)
+        _exit_if(cancel)
+
+
+@app.command("app")
+def serve(
+    pair: PairOption = None,
+    target: TargetOption = None,
+    draft: DraftOption = None,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; 0.0.0.0 lets others on your network in.")
+    ] = "127.0.0.1",
+    port: Annotated[int | None, typer.Option(help="Port; default: the first free one from 7860.")] = None,
+    open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    trust_remote_code: TrustOption = False,
+) -> None:
+    """Serve the explorer page. Ctrl-C ends it."""
+    with _sentences():
+        loaded = _load(pair, target, draft, device, dtype, trust_remote_code)
+        from app.main import launch
+
+        page, url = launch(loaded, host=host, port=port, open_browser=open_browser, prevent_thread_lock=True)
+        terminal.note(f"specscope runs {loaded.name} on {loaded.device} at {url} (Ctrl-C ends it)")
+        page.block_thread()
+
+
+@models.command("list")
+def list_models(as_json: JsonOption = False) -> None:
+    """Presets and what is in the cache."""
+    with _sentences():
+        from engine import weights
+
+        entries = weights.list_models()
+        if as_json:
+            _print_json({"schema": "specscope.models", "models": [terminal.model_row(e) for e in entries]})
+        else:
+            terminal.show_models(entries, weights.cache_dir())
+
+
+@models.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="A preset, a hub id, a folder or a .gguf file.")],
+    trust_remote_code: TrustOption = False,
+) -> None:
+    """Get weights and make them ready, so that later starts are quick and need no network."""
+    with _sentences():
+        from engine import weights
+
+        with terminal.weights_progress() as progress:
+            found = weights.fetch(name, progress=progress, trust_remote_code=trust_remote_code)
+        typer.echo(found)
+
+
+@models.command("path")
+def model_path(name: Annotated[str, typer.Argument(help="A preset or a source that has been fetched.")]) -> None:
+    """Print the folder that holds the weights."""
+    with _sentences():
+        from engine import weights
+
+        typer.echo(weights.path(name))
+
+
+def _load(pair: str | None, target: str | None, draft: str | None, device: str, dtype: str, trust: bool) -> Any:
+    import engine
+
+    if pair is not None and target is not None:
+        raise engine.EngineError("give --pair or --target, not both")
+    with terminal.weights_progress() as progress:
+        return engine.load_pair(
+            None if target else pair or "embedded", target=target, draft=draft, device=device, dtype=dtype,
+            trust_remote_code=trust, progress=progress,
+        )  # fmt: skip
+
+
+def _drafter(name: str | None, pair: Any) -> str:
+    return name or ("model" if pair.draft is not None else "prompt_lookup")
+
+
+def _check_writable(path: Path | None) -> None:
+    if path is not None and not path.parent.is_dir():
+        from engine import EngineError
+
+        raise EngineError(f"the folder {path.parent} does not exist; create it or give another file for --trace")
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    typer.echo(json.dumps(document, ensure_ascii=True, allow_nan=False))
+
+
+def _exit_if(cancel: threading.Event) -> None:
+    if cancel.is_set():
+        raise typer.Exit(INTERRUPTED)
+
+
+@contextmanager
+def _sentences() -> Iterator[None]:
+    """Anything that is the user's to mend is one sentence on stderr and exit code 2."""
+    try:
+        yield
+    except (ValueError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        terminal.fail(" ".join(str(error).split()) or type(error).__name__)
+        raise typer.Exit(BAD_INPUT) from None
+    except KeyboardInterrupt:
+        terminal.note("interrupted")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+@contextmanager
+def _interrupt() -> Iterator[threading.Event]:
+    """The first Ctrl-C ends the work at the next step and reports what was done; the second one ends it now."""
+    cancel = threading.Event()
+    previous: Callable[..., Any] | int | None = signal.getsignal(signal.SIGINT)
+
+    def once(*_: Any) -> None:
+        cancel.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, once)
+    try:
+        yield cancel
+    finally:
+        signal.signal(signal.SIGINT, previous)
+
+
+def main() -> None:
+    app()
+
+
+if __name__ == "__main__":
+    main()

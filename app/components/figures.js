@@ -1,0 +1,121 @@
+// The live figures. Built once; every update only rewrites texts and widths.
+const box = el("div", "sv-figures");
+root.append(box);
+const parts = {};
+
+function section(name) {
+  const s = el("section", "sv-figure sv-figure-" + name);
+  const head = el("h4", "", say("figure_" + name));
+  s.append(head);
+  box.append(s);
+  return s;
+}
+function slot(parent, name, className) {
+  parts[name] = el("div", className);
+  parent.append(parts[name]);
+  return parts[name];
+}
+
+const race = section("race");
+slot(race, "verdict", "sv-verdict");
+for (const arm of ["speculative", "plain"]) {
+  const line = el("div", "sv-lane sv-lane-" + arm);
+  const track = el("div", "sv-lane-track");
+  const fill = parts[arm + "_bar"] = el("div", "sv-lane-fill");
+  track.append(fill);
+  line.append(el("span", "sv-lane-name", say("arm_" + arm)), parts[arm + "_tps"] = el("span", "sv-lane-value"), track);
+  race.append(line);
+}
+slot(race, "race_note", "sv-small");
+
+const tau = section("tau");
+slot(tau, "tau", "sv-big");
+slot(tau, "tau_note", "sv-small");
+const positions = section("positions");
+const bars = slot(positions, "bars", "sv-bars");
+bars.setAttribute("role", "img");
+slot(positions, "bars_note", "sv-small");
+const split = section("split");
+const track = slot(split, "split", "sv-split");
+track.setAttribute("role", "img");
+slot(split, "split_note", "sv-small");
+const forwards = section("forwards");
+slot(forwards, "forwards", "sv-big");
+slot(forwards, "forwards_note", "sv-small");
+slot(box, "same", "sv-same");
+slot(box, "notices", "sv-notices");
+slot(box, "where", "sv-provenance");
+
+function put(name, text) { if (parts[name].textContent !== text) parts[name].textContent = text; }
+
+function verdict(s) {
+  if (s === null) return ["–", "none"];
+  if (s >= 1.02) return [say("faster", { x: num(s, 2) }), "faster"];
+  if (s <= 0.98) return [say("slower", { x: num(s, 2) }), "slower"];
+  return [say("same_speed", { x: num(s, 2) }), "none"];
+}
+
+function drawBars(v) {
+  const n = Math.max(v.per_position.length, v.drafted_steps ? v.k : 0);
+  while (bars.children.length > n) bars.lastChild.remove();
+  while (bars.children.length < n) {
+    const column = el("div", "sv-column");
+    const stem = el("div", "sv-stem");
+    stem.append(el("div", "sv-stem-fill"));
+    column.append(el("span", "sv-column-value"), stem, el("span", "sv-column-name", String(bars.children.length + 1)));
+    bars.append(column);
+  }
+  Array.from(bars.children).forEach((column, i) => {
+    // A position that no draft ever reached has no rate; its column stays empty.
+    const rate = i < v.per_position.length ? v.per_position[i] : null;
+    column.children[0].textContent = n <= 8 ? percent(rate) : "";
+    column.title = percent(rate);
+    column.querySelector(".sv-stem-fill").style.height = (rate || 0) * 100 + "%";
+  });
+  bars.setAttribute("aria-label", v.per_position.map((r, i) => (i + 1) + ": " + percent(r)).join(", ") || L.no_drafts);
+  put("bars_note", v.per_position.length ? L.positions_note : L.no_drafts);
+}
+
+function drawSplit(v) {
+  const total = v.split ? v.split[0] + v.split[1] + v.split[2] : 0;
+  if (track.children.length === 0) {
+    for (const name of ["draft", "verify", "other"]) track.append(el("span", "sv-ms-" + name));
+  }
+  Array.from(track.children).forEach((part, i) => { part.style.width = (total ? v.split[i] / total * 100 : 0) + "%"; });
+  const text = total ? ["draft", "verify", "other"].map((n, i) => say("split_" + n) + " " + percent(v.split[i] / total)).join(" · ") : L.no_steps;
+  track.setAttribute("aria-label", text);
+  put("split_note", total ? text + " · " + say("per_step", { ms: num(total * 1000 / Math.max(1, v.steps - 1), 0) }) : text);
+}
+
+function update() {
+  const v = props.value;
+  root.dataset.state = v ? v.state : "idle";
+  const f = v || { k: 0, speedup: null, speculative: null, plain: null, tau: null, per_position: [], drafted_steps: 0,
+    split: null, steps: 0, same: null, where: "", notices: [] };
+  const [words, tone] = verdict(f.speedup);
+  put("verdict", words);
+  parts.verdict.dataset.tone = tone;
+  const fastest = Math.max(...["speculative", "plain"].map((a) => (f[a] && f[a].tps) || 0));
+  for (const arm of ["speculative", "plain"]) {
+    const a = f[arm];
+    put(arm + "_tps", a && a.tps ? num(a.tps, 1) + " " + L.tps : "–");
+    parts[arm + "_bar"].style.width = (a && a.tps ? a.tps / fastest * 100 : 0) + "%";
+  }
+  put("race_note", f.speedup === null ? (v ? L.race_waiting : L.race_idle) :
+    say("race_note", { ttft: num(f.speculative.ttft_s * 1000, 0) }));
+  put("tau", f.tau === null ? "–" : num(f.tau, 2));
+  put("tau_note", f.tau === null ? (v ? L.no_drafts : L.tau_idle) : say("tau_note", { max: f.k + 1, rate: percent(f.accept_rate) }));
+  drawBars(f);
+  drawSplit(f);
+  const s = f.speculative;
+  const saved = s ? s.tokens - s.forwards : 0;
+  put("forwards", s ? num(saved, 0) : "–");
+  put("forwards_note", s ? say("forwards_note", { tokens: num(s.tokens, 0), forwards: num(s.forwards, 0) }) : L.forwards_idle);
+  put("same", f.same ? say(f.same[0] === f.same[1] ? "same_all" : "same_some", { same: f.same[0], total: f.same[1] }) : "");
+  parts.same.hidden = !f.same;
+  parts.notices.textContent = "";
+  for (const notice of f.notices) parts.notices.append(el("p", "", visible(notice, false)));
+  put("where", f.where ? say("measured_where", { where: f.where }) : "");
+}
+watch("value", update);
+update();

@@ -1,0 +1,3 @@
+function update() { root.textContent = visible(String(props.value || ""), false); }
+watch("value", update);
+update();

@@ -1,0 +1,309 @@
+// The token stream. Steps only ever arrive at the end of the list, so the DOM is only ever appended to.
+let run = null, seen = 0, tokens = [], current = null, longest = 0, spoken = "", spokenAt = 0, view = "text";
+
+// ---- the fixed parts -------------------------------------------------------------------------------------
+const bar = el("div", "sv-bar");
+const toggle = el("div", "sv-toggle");
+toggle.setAttribute("role", "group");
+toggle.setAttribute("aria-label", L.view);
+const buttons = {};
+for (const name of ["text", "steps"]) {
+  const b = buttons[name] = el("button", "sv-toggle-button", say("view_" + name));
+  b.type = "button";
+  b.addEventListener("click", () => show(name));
+  toggle.append(b);
+}
+const legend = el("ul", "sv-legend");
+legend.setAttribute("aria-label", L.legend);
+for (const kind of ["accepted", "recovered", "bonus", "plain", "rejected", "ignored"]) {
+  const item = el("li");
+  item.title = say("legend_" + kind);
+  item.append(el("span", "tk tk-" + kind, L.legend_sample), el("span", "", say("kind_" + kind)));
+  legend.append(item);
+}
+bar.append(toggle, legend);
+
+const stage = el("div", "sv-stage");
+const empty = el("div", "sv-empty");
+const emptyHead = el("p", "sv-empty-head", L.empty_head);
+empty.append(emptyHead, el("p", "", L.empty_body));
+const panes = { text: el("div", "sv-pane sv-text"), steps: el("div", "sv-pane sv-steps") };
+for (const name of Object.keys(panes)) {
+  panes[name].setAttribute("role", "group");
+  panes[name].setAttribute("aria-label", say("pane_" + name));
+}
+const card = el("div", "sv-card");
+card.id = element.id + "-card";
+card.setAttribute("role", "tooltip");
+card.hidden = true;
+const log = el("div", "sv-only-read");
+log.setAttribute("role", "log");
+log.setAttribute("aria-live", "polite");
+stage.append(empty, panes.text, panes.steps);
+root.append(bar, stage, card, log);
+
+function show(name) {
+  view = name;
+  hideCard();
+  for (const other of Object.keys(panes)) {
+    panes[other].hidden = other !== name;
+    buttons[other].setAttribute("aria-pressed", String(other === name));
+  }
+  resetRoving();
+}
+
+// ---- one token ---------------------------------------------------------------------------------------------
+function chip(className, text, info) {
+  const node = el("span", "tk " + className, text);
+  node.info = info;
+  node.tabIndex = -1;
+  node.setAttribute("role", "button");
+  node.setAttribute("aria-label", tokenLabel(info.token) + ", " + say("kind_" + info.kind) +
+    (info.token.p === undefined ? "" : ", p " + prob(info.token.p)));
+  return node;
+}
+
+function appendStep(step) {
+  const seam = el("span", "sv-seam");
+  seam.setAttribute("aria-hidden", "true");
+  const rejected = step.proposals.findIndex((p) => p.status === "rejected");
+  const info = (token, kind, position) => ({ token, kind, position, step });
+  const replacement = step.replacement;
+
+  if (seen > 0) panes.text.append(seam);
+  for (const e of step.emitted) {
+    const token = e.kind === "accepted" ? step.proposals[e.proposal] : replacement || e;
+    if (e.kind !== "accepted" && rejected >= 0) appendRejected(step, rejected, info);
+    // A token that adds no text of its own (a part of a character, a special token) still has its place.
+    const silent = e.shown === "";
+    const node = chip("tk-" + e.kind + (silent ? " tk-silent" : ""), silent ? tokenLabel(token) : "",
+      info(token, e.kind, e.proposal));
+    if (!silent) fill(node, e.shown);
+    panes.text.append(node);
+    spoken += e.shown;
+  }
+  if (replacement === null && rejected >= 0) appendRejected(step, rejected, info);
+  appendRow(step, info, replacement);
+}
+
+// Newlines break the line as they should, with a faint mark where they are.
+function fill(node, text) {
+  const parts = visible(text, false).split("\n");
+  parts.forEach((part, i) => {
+    if (i > 0) {
+      const mark = el("span", "sv-newline", "⏎");
+      mark.setAttribute("aria-hidden", "true");
+      node.append(mark, "\n");
+    }
+    if (part) node.append(part);
+  });
+}
+
+function appendRejected(step, first, info) {
+  const p = step.proposals[first];
+  panes.text.append(chip("tk-rejected", tokenLabel(p), info(p, "rejected", first)));
+}
+
+function appendRow(step, info, replacement) {
+  const row = el("div", "sv-row");
+  const head = el("span", "sv-row-index", String(step.index + 1));
+  const chips = el("span", "sv-row-chips");
+  const firstRejected = step.proposals.findIndex((p) => p.status === "rejected");
+  step.proposals.forEach((p, i) => {
+    // Proposals after the first rejection were never tested: shown, fainter.
+    const late = firstRejected >= 0 && i > firstRejected ? " tk-untested" : "";
+    chips.append(chip("tk-" + p.status + late, tokenLabel(p), info(p, p.status, i)));
+  });
+  if (replacement) {
+    if (step.proposals.length) {
+      const arrow = el("span", "sv-arrow", "→");
+      arrow.setAttribute("aria-hidden", "true");
+      chips.append(arrow);
+    }
+    chips.append(chip("tk-" + replacement.kind, tokenLabel(replacement), info(replacement, replacement.kind)));
+  }
+  const note = step.prefill ? say("prefill_note", { n: num(step.prefill + 1, 0) }) : step.note;
+  if (note) chips.append(el("span", "sv-note", note));
+  const accepted = step.proposals.filter((p) => p.status === "accepted").length;
+  const score = el("span", "sv-row-score", step.proposals.length ? accepted + "/" + step.proposals.length : "–");
+  score.setAttribute("aria-label", say("row_score", { a: accepted, k: step.proposals.length }));
+  const time = el("span", "sv-row-time");
+  const total = step.ms[0] + step.ms[1] + step.ms[2];
+  time.setAttribute("aria-label", say("row_time", { draft: num(step.ms[0], 1), verify: num(step.ms[1], 1) }));
+  time.title = time.getAttribute("aria-label");
+  const track = el("span", "sv-row-track");
+  ["draft", "verify", "other"].forEach((name, i) => {
+    const part = el("span", "sv-ms sv-ms-" + name);
+    part.style.setProperty("--ms", String(step.ms[i]));
+    track.append(part);
+  });
+  time.append(track, el("span", "sv-row-ms", num(total, 0) + " ms"));
+  // Bars share one scale; a longer step rescales all of them by one property. Reading the prompt is not on it.
+  if (!step.prefill && total > longest) {
+    longest = total;
+    panes.steps.style.setProperty("--ms-max", String(longest));
+  }
+  row.append(head, chips, score, time);
+  panes.steps.append(row);
+}
+
+// ---- the card ----------------------------------------------------------------------------------------------
+function fact(list, name, value) {
+  list.append(el("dt", "", name), el("dd", "", value));
+}
+
+function rule(info) {
+  const t = info.token;
+  if (info.kind === "recovered") return L.rule_recovered;
+  if (info.kind === "bonus") return L.rule_bonus;
+  if (info.kind === "plain") return L.rule_plain;
+  if (info.kind === "ignored") return L.rule_ignored;
+  const first = info.step.proposals.findIndex((p) => p.status === "rejected");
+  if (info.kind === "rejected" && info.position > first) return L.rule_untested;
+  if (t.u === null || t.u === undefined) return info.kind === "accepted" ? L.rule_same : L.rule_other;
+  return say(info.kind === "accepted" ? "rule_accepted" : "rule_rejected", { u: prob(t.u), a: prob(t.accept) });
+}
+
+function alternatives(title, items, token) {
+  const box = el("div", "sv-alternatives");
+  box.append(el("h5", "", title));
+  for (const a of items) {
+    const line = el("div", "sv-alternative" + (a.id === token.id ? " is-this" : ""));
+    const track = el("span", "sv-track");
+    const fillBar = el("span", "sv-fill");
+    fillBar.style.width = Math.max(1, Math.min(100, (a.p || 0) * 100)) + "%";
+    track.append(fillBar);
+    line.append(el("span", "sv-alternative-text", tokenLabel(a)), track, el("span", "sv-alternative-p", prob(a.p)));
+    box.append(line);
+  }
+  return box;
+}
+
+function showCard(node) {
+  const { token, kind, position, step } = node.info;
+  card.textContent = "";
+  const head = el("div", "sv-card-head");
+  head.append(el("span", "sv-card-token", tokenLabel(token)), el("span", "sv-card-kind", say("kind_" + kind)));
+  const where = el("div", "sv-card-where", say(position === undefined ? "card_where" : "card_where_position",
+    { step: step.index + 1, position: position + 1, id: token.id }));
+  const facts = el("dl", "sv-facts");
+  if (token.p !== undefined) fact(facts, "p", prob(token.p));
+  if (token.q !== undefined) {
+    fact(facts, "q", prob(token.q));
+    fact(facts, "u", token.u === null ? "–" : prob(token.u));
+    fact(facts, L.card_accept, prob(token.accept));
+  }
+  card.append(head, where, facts, el("p", "sv-rule", rule(node.info)));
+  if (token.special) card.append(el("p", "sv-card-where", L.card_special));
+  if (token.bytes) card.append(el("p", "sv-card-where", L.card_bytes));
+  if (token.target && token.target.length) card.append(alternatives(L.card_target, token.target, token));
+  if (token.draft && token.draft.length) card.append(alternatives(L.card_draft, token.draft, token));
+  card.hidden = false;
+  if (current) current.removeAttribute("aria-describedby");
+  node.setAttribute("aria-describedby", card.id);
+  current = node;
+  place(node);
+}
+
+function place(node) {
+  const box = root.getBoundingClientRect();
+  const at = node.getClientRects()[0] || node.getBoundingClientRect();
+  const left = Math.max(0, Math.min(at.left - box.left, box.width - card.offsetWidth));
+  // Above the token when there is more room there, so that the text being read stays in sight.
+  const below = at.bottom - box.top + 6;
+  const above = at.top - box.top - card.offsetHeight - 6;
+  const fits = at.bottom + card.offsetHeight + 12 < window.innerHeight;
+  card.style.left = left + "px";
+  card.style.top = (fits || at.top < card.offsetHeight ? below : above) + "px";
+}
+
+function hideCard() {
+  card.hidden = true;
+  if (current) current.removeAttribute("aria-describedby");
+  current = null;
+}
+
+// ---- pointer and keyboard ----------------------------------------------------------------------------------
+const all = () => Array.from(panes[view].querySelectorAll(".tk"));
+
+// One token is in the tab order (roving tabindex): Tab enters the stream, the arrows walk it.
+function resetRoving() {
+  if (panes[view].querySelector('.tk[tabindex="0"]')) return;
+  const first = panes[view].querySelector(".tk");
+  if (first) first.tabIndex = 0;
+}
+function focusOn(node) {
+  for (const other of panes[view].querySelectorAll('.tk[tabindex="0"]')) other.tabIndex = -1;
+  node.tabIndex = 0;
+  node.focus();
+}
+stage.addEventListener("mouseover", (event) => {
+  const node = event.target.closest(".tk");
+  if (node && node.info) showCard(node);
+});
+stage.addEventListener("mouseleave", () => {
+  const focused = document.activeElement;
+  if (focused && focused.info && stage.contains(focused)) showCard(focused);
+  else hideCard();
+});
+stage.addEventListener("focusin", (event) => { if (event.target.info) showCard(event.target); });
+stage.addEventListener("focusout", hideCard);
+stage.addEventListener("scroll", hideCard, true);
+stage.addEventListener("click", (event) => {
+  const node = event.target.closest(".tk");
+  if (node && node.info) focusOn(node);
+});
+stage.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") return hideCard();
+  if (event.key === "Enter" || event.key === " ") {
+    if (event.target.info) { event.preventDefault(); showCard(event.target); }
+    return;
+  }
+  const list = all(), at = list.indexOf(event.target);
+  if (at < 0) return;
+  const step = event.target.info.step;
+  const moves = {
+    ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: list.length - 1,
+    ArrowDown: list.findIndex((n, i) => i > at && n.info.step !== step),
+    ArrowUp: list.findIndex((n) => n.info.step.index === step.index - 1),
+  };
+  const to = moves[event.key];
+  if (to === undefined) return;
+  event.preventDefault();
+  if (to >= 0 && to < list.length) focusOn(list[to]);
+});
+
+// ---- updates -----------------------------------------------------------------------------------------------
+function reset(id) {
+  run = id; seen = 0; longest = 0; spoken = "";
+  hideCard();
+  panes.text.textContent = panes.steps.textContent = log.textContent = "";
+}
+
+// A reader of the screen hears whole stretches, not every token: at most one message in three seconds.
+function speak(done) {
+  const now = Date.now();
+  if (spoken && (done || now - spokenAt > 3000)) {
+    log.append(el("p", "", spoken));
+    spoken = "";
+    spokenAt = now;
+  }
+}
+
+function update() {
+  const v = props.value || { run: null, state: "idle", steps: [] };
+  if (v.run !== run || v.steps.length < seen) reset(v.run);
+  const pane = panes[view];
+  const atEnd = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 40;
+  for (; seen < v.steps.length; seen++) appendStep(JSON.parse(v.steps[seen]));
+  root.dataset.state = v.state;
+  empty.hidden = seen > 0;
+  emptyHead.textContent = v.state === "starting" ? L.status_starting : L.empty_head;
+  stage.setAttribute("aria-busy", String(v.state === "running"));
+  if (atEnd && v.state === "running") pane.scrollTop = pane.scrollHeight;
+  resetRoving();
+  speak(v.state !== "running");
+}
+show("text");
+watch("value", update);
+update();

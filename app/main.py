@@ -1,0 +1,86 @@
+"""The page: `create_app(pair)` builds it, `launch(pair)` serves it. The pair is loaded before either."""
+
+import os
+
+# Read by gradio at import and at launch; set before it is imported anywhere.
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+from typing import Any
+
+import gradio as gr
+
+from app import cost_panel, explore_tab
+from app.catalogue import gradio_i18n, t
+from app.components.base import plain_text
+from app.theme import CSS, theme
+from pricing import PriceTable, load_prices
+
+# Nothing leaves the machine: no analytics, no run history in the browser, no share link, no API page.
+PRIVATE: dict[str, Any] = {
+    "share": False,
+    "run_history": False,
+    "footer_links": [],
+    "enable_monitoring": False,
+}
+
+
+class Page(gr.Blocks):
+    """Blocks that always launch privately, with our theme and languages, whoever calls `launch`."""
+
+    def launch(self, *args: Any, **kwargs: Any) -> Any:
+        kwargs = {
+            **PRIVATE,
+            "theme": theme(),
+            "css_paths": CSS,
+            "i18n": gradio_i18n(),
+            "allowed_paths": [],
+            "quiet": True,
+            **kwargs,
+        }
+        return super().launch(*args, **kwargs)
+
+
+def create_app(pair: Any, *, prices: PriceTable | None = None, race: Any = None) -> gr.Blocks:
+    """The whole page for a loaded `engine.Pair`. prices: default the table that ships; race: default `engine.race`."""
+    if race is None:
+        from engine import race  # late: a test of the page alone needs no torch
+    prices = prices if prices is not None else load_prices()
+    with Page(title="specscope", analytics_enabled=False, fill_width=True) as page:
+        _header(pair)
+        tab = explore_tab.build(pair, race)
+        cost_panel.build(pair, prices, tab)
+    # One run at a time on one model; a short queue, so that a crowd is told at once instead of waiting for ever.
+    page.queue(max_size=32, api_open=False)
+    return page
+
+
+def launch(
+    pair: Any,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    root_path: str | None = None,
+    auth: tuple[str, str] | None = None,
+    open_browser: bool = False,
+    prevent_thread_lock: bool = False,
+    prices: PriceTable | None = None,
+) -> tuple[Any, str]:
+    """Serve the page. Returns (page, url); blocks until interrupted unless `prevent_thread_lock`."""
+    page = create_app(pair, prices=prices)
+    _, url, _ = page.launch(
+        server_name=host,
+        server_port=port,
+        root_path=root_path,
+        auth=auth,
+        inbrowser=open_browser,
+        prevent_thread_lock=prevent_thread_lock,
+    )
+    return page, url
+
+
+def _header(pair: Any) -> None:
+    with gr.Row(elem_id="sv-header", equal_height=True):
+        gr.Markdown("# specscope", elem_id="sv-name")
+        gr.Markdown(t("tagline"), elem_id="sv-tagline")
+        # A model's name is untrusted text: neither Markdown nor HTML.
+        plain_text(f"{pair.target.name} · {pair.device} · {pair.dtype}", elem_id="sv-running")

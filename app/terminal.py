@@ -1,0 +1,190 @@
+"""How the command line looks: steps as they are decoded, tables, progress. Text of a model is never markup."""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False)
+
+# A mark and a style each, so that no kind is told by its colour alone.
+ACCEPTED, REJECTED, IGNORED = "green underline", "red strike", "dim strike"
+RECOVERED, BONUS = "yellow bold", "cyan bold"
+MARKS = {"recovered": ("↺", RECOVERED), "bonus": ("+", BONUS)}
+NO_VALUE = "–"
+
+
+def note(message: str) -> None:
+    err.print(Text(message))
+
+
+def fail(message: str) -> None:
+    err.print(Text.assemble(("error: ", "red bold"), message), soft_wrap=True)
+
+
+def show_steps(steps: Iterable[Any], to_stdout: bool) -> None:
+    """Decode to the end. In a terminal each step is shown with its marks; into a pipe goes the text alone."""
+    if to_stdout and out.is_terminal:
+        err.print(legend())
+        for step in steps:
+            out.print(step_text(step), end="")
+        out.print()
+        return
+    for step in steps:
+        if to_stdout:
+            sys.stdout.write(step.text)
+            sys.stdout.flush()
+    if to_stdout:
+        sys.stdout.write("\n")
+
+
+def legend() -> Text:
+    return Text.assemble(
+        ("accepted", ACCEPTED), "  ", ("⟨rejected⟩", REJECTED), "  ", ("↺recovered", RECOVERED), "  ",
+        ("+bonus", BONUS), "  ", ("⟨ignored⟩", IGNORED), "  plain",
+    )  # fmt: skip
+
+
+def step_text(step: Any) -> Text:
+    """One step: accepted tokens, the rejected ones in brackets, what replaced them."""
+    line = Text()
+    drafted = bool(step.proposals)
+    for proposal in step.proposals:
+        if proposal.accepted:
+            line.append(visible(proposal.token), ACCEPTED)
+    fallen = [p for p in step.proposals if not p.accepted]
+    if fallen:
+        style = REJECTED if any(p.status == "rejected" for p in fallen) else IGNORED
+        line.append("⟨", "dim").append("".join(visible(p.token, True) for p in fallen), style).append("⟩", "dim")
+    if step.replacement is not None:
+        mark, style = MARKS[step.replacement.kind] if drafted else ("", "")
+        line.append(mark, style).append(visible(step.replacement.token), style)
+    return line
+
+
+def visible(token: Any, inline: bool = False) -> str:
+    """A token as the terminal may show it: control characters (which could drive the terminal) in caret form."""
+    if token.bytes is not None:
+        return f"<{token.bytes}>"
+    text = "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in token.text)
+    return text.replace("\n", "⏎").replace("\t", "⇥") if inline else text
+
+
+def number(value: float | None, digits: int = 2, unit: str = "") -> str:
+    return NO_VALUE if value is None else f"{value:.{digits}f}{unit}"
+
+
+def share(value: float | None) -> str:
+    return NO_VALUE if value is None else f"{value:.0%}"
+
+
+def show_numbers(result: Any) -> None:
+    """The table of one run. On stdout in a terminal; on stderr when stdout is a pipe that wants the text only."""
+    s = result.stats
+    where = result.trace.environment
+    table = Table(title="measured here", title_style="dim", show_header=False, title_justify="left")
+    table.add_column(style="dim")
+    table.add_column(justify="right")
+    rows = [
+        ("output tokens", f"{s.output_tokens} ({result.finish_reason})"),
+        ("tokens/s after the first", number(s.decode_tokens_per_second, 1)),
+        ("time to first token", number(s.ttft_s, 3, " s")),
+        ("target forwards", str(s.target_forwards)),
+        ("tokens per target forward", number(s.tokens_per_target_forward)),
+        ("mean acceptance length (incl. the target's own token)", number(s.mean_acceptance_length)),
+        ("accepted / proposed", f"{s.accepted} / {s.proposed}  {share(s.draft_acceptance_rate)}"),
+        ("accepted at position 1, 2, …", " ".join(share(r) for r in s.acceptance_rate_per_position) or NO_VALUE),
+        ("recovered, bonus, ignored", f"{s.recovered}, {s.bonus}, {s.ignored}"),
+        ("draft / verify / other", " / ".join(number(v, 2, " s") for v in (s.draft_s, s.verify_s, s.other_s))),
+        ("drafter, verifier, k", f"{result.trace.drafter}, {result.trace.verifier}, {result.trace.settings['k']}"),
+        ("seed", "unused at temperature 0" if _greedy(result) else str(result.trace.settings["seed"])),
+        ("on", f"{where.get('gpu') or where.get('cpu')}, {where.get('threads')} threads, {result.trace.pair['dtype']}"),
+    ]
+    for name, value in rows:
+        table.add_row(name, Text(value))
+    (out if out.is_terminal else err).print(table)
+    for message in result.trace.notices:
+        note(f"note: {message}")
+
+
+def _greedy(result: Any) -> bool:
+    return bool(result.trace.settings["temperature"] < 1e-5)
+
+
+def show_comparison(result: Any, wanted: int) -> None:
+    if not result.samples:
+        note("stopped before the first prompt was finished: nothing to report")
+        return
+    table = Table(title="measured here, plain and speculative in lock-step", title_style="dim", title_justify="left")
+    table.add_column("category")
+    for name in ("runs", "plain tok/s", "speculative tok/s", "ratio", "95% interval", "lowest – highest",
+                 "mean acceptance length", "accepted / proposed"):  # fmt: skip
+        table.add_column(name, justify="right")
+    for category in result.categories:
+        plain, fast = result.arm("plain", category), result.arm(result.drafter, category)
+        table.add_row(
+            Text(category), str(fast.n), number(plain.output_tokens_per_second, 1),
+            number(fast.output_tokens_per_second, 1), number(fast.ratio, 2, "x"), _span(fast.interval),
+            _span(fast.spread), number(fast.stats.mean_acceptance_length), share(fast.stats.draft_acceptance_rate),
+            style="bold" if category == "all" else "",
+        )  # fmt: skip
+    out.print(table)
+    out.print(Text(f"{result.drafter}: {result.verdict}"))
+    if not result.complete:
+        note(f"stopped after {len(result.samples)} of {wanted} runs; the table holds the finished ones")
+
+
+def _span(pair: tuple[float, float] | None) -> str:
+    return NO_VALUE if pair is None else f"{pair[0]:.2f} – {pair[1]:.2f}"
+
+
+def model_row(entry: Any) -> dict[str, Any]:
+    return {
+        "name": entry.name,
+        "source": entry.source,
+        "cached": entry.cached,
+        "path": str(entry.path) if entry.path else None,
+        "size_bytes": entry.size_bytes,
+        "about": entry.about,
+    }
+
+
+def show_models(entries: list[Any], cache: Path) -> None:
+    table = Table()
+    for name in ("name", "cached", "size", "about"):
+        table.add_column(name, justify="right" if name == "size" else "left")
+    for e in entries:
+        size = f"{e.size_bytes / 1e6:.0f} MB" if e.size_bytes else NO_VALUE
+        table.add_row(Text(e.name), "yes" if e.cached else "no", size, Text(e.about))
+    out.print(table)
+    note(f"cache: {cache} (set SPECSCOPE_CACHE to move it)")
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
+def weights_progress() -> Iterator[Callable[[str, int, int | None], None]]:
+    """Bars for the phases of getting weights; nothing is shown for phases that never come."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=err, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def report(phase: str, done: int, total: int | None) -> None:
+            if phase not in tasks:
+                tasks[phase] = bar.add_task(phase, total=total)
+            bar.update(tasks[phase], completed=done, total=total)
+
+        yield report
