@@ -82,7 +82,7 @@ class Stream(Iterator[Step]):
 
     def __next__(self) -> Step:
         if self.finish_reason is None and self.cancel.is_set():
-            self.finish_reason = "cancelled"
+            self._cancelled()
         step = self._step() if self.finish_reason is None else None
         if step is None:
             raise StopIteration
@@ -121,6 +121,13 @@ class Stream(Iterator[Step]):
             len(self.steps), draft, p, logits, verdict, cut, self.pair.read_token, self.settings, self.verifier,
             self.alternatives, prefill, (drafted - start, verified - drafted, done - verified),
         )  # fmt: skip
+
+    def _cancelled(self) -> None:
+        self.finish_reason = "cancelled"
+        rest = self.ending.rest()
+        if rest:  # no later step can show it
+            last = self.steps[-1]
+            self.steps[-1] = replace(last, texts=(*last.texts[:-1], last.texts[-1] + rest))
 
     def _draft(self) -> Draft:
         # A step emits up to k + 1 tokens, so the last one needs no draft.

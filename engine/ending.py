@@ -41,6 +41,10 @@ class Ending:
             if reason:
                 break
         if reason and reason != "stop":
-            tail, stopped = self.scanner.add(self.detokenizer.flush())
-            texts[-1] += tail if stopped else tail + self.scanner.flush()
+            texts[-1] += self.rest()
         return Cut(tuple(ids[: len(texts)]), tuple(texts), reason)
+
+    def rest(self) -> str:
+        """The text still held back (a part of a character, the beginning of a stop string), when no token will follow."""
+        text, stopped = self.scanner.add(self.detokenizer.flush())
+        return text if stopped else text + self.scanner.flush()

@@ -10,10 +10,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import GPT2Model
 
 from engine.cache import SlotCache
 from engine.support import check_supported, context_length, text_config
 
+# transformers renamed the cache argument in 5.20. The name of this version first: a wrapper's forward shows neither.
+CACHE_NAMES = ("cache", "past_key_values")
+if "cache" not in inspect.signature(GPT2Model.forward).parameters:
+    CACHE_NAMES = ("past_key_values", "cache")
 # Prompt tokens a forward: bounds the memory of a long prompt, and how long a Stop waits.
 PREFILL_CHUNK = 256
 
@@ -38,8 +43,7 @@ class Runner:
         self.device = model.get_input_embeddings().weight.device
         self.dtype = model.get_input_embeddings().weight.dtype
         accepts = inspect.signature(model.forward).parameters
-        # transformers renamed the cache argument in 5.20.
-        self._cache_name = "cache" if "cache" in accepts else "past_key_values"
+        self._cache_name = next((n for n in CACHE_NAMES if n in accepts), CACHE_NAMES[0])
         self._keeps_last = "logits_to_keep" in accepts
 
     def new_cache(self, rows: int = 1) -> SlotCache:

@@ -1,7 +1,8 @@
 """Between text and tokens: the prompt as it is sent, how a token reads by itself, text that grows, stop strings."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,7 @@ from engine.trace import TokenText
 
 Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+OBEYED = "the prompt holds control tokens of the model, which it will obey"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ def encode_prompt(tokenizer: Any, prompt: Prompt, model_name: str, chat: bool = 
         return _encode_raw(tokenizer, prompt, (note,) if chat else ())
     if hasattr(prompt, "tolist"):
         prompt = prompt.tolist()
-    items: list[Any] = list(prompt)
+    items: list[Any] = list(prompt) if isinstance(prompt, Iterable) else [None]
     if items and all(isinstance(m, Mapping) for m in items):
         if not all(isinstance(m.get(key), str) for m in items for key in ("role", "content")):
             raise EngineError('each message needs a "role" and a "content", both text')
@@ -52,6 +54,8 @@ def _encode_raw(tokenizer: Any, text: str, notices: tuple[str, ...]) -> Encoded:
     bos = tokenizer.bos_token_id
     if bos is not None and ids[:2] == [bos, bos]:  # the text already held the one that the tokenizer adds
         ids = ids[1:]
+    if any(t in text for t in control_tokens(tokenizer)):
+        notices = (*notices, OBEYED)
     return Encoded(tuple(ids), tokenizer.decode(ids) if ids else "", notices)
 
 
@@ -59,8 +63,8 @@ def _encode_chat(tokenizer: Any, messages: list[dict[str, str]], model_name: str
     for m in messages:
         _check_text(m["content"])
     text = _render(tokenizer, messages, model_name)
-    specials = [t for t in tokenizer.all_special_tokens if t]
-    if not any(s in m["content"] for m in messages for s in specials):
+    controls = control_tokens(tokenizer)
+    if not any(t in m["content"] for m in messages for t in controls):
         return Encoded(tuple(tokenizer(text, add_special_tokens=False)["input_ids"]), text)
     # A control token in what a user wrote is text. Render with marks in place of the contents, then encode the
     # template's own parts with control tokens and the contents without.
@@ -69,32 +73,32 @@ def _encode_chat(tokenizer: Any, messages: list[dict[str, str]], model_name: str
     ids: list[int] = []
     for mark, message in zip(marks, messages, strict=True):
         if shell.count(mark) != 1:
-            note = "the prompt holds control tokens of the model, which it will obey"
-            return Encoded(tuple(tokenizer(text, add_special_tokens=False)["input_ids"]), text, (note,))
+            return Encoded(tuple(tokenizer(text, add_special_tokens=False)["input_ids"]), text, (OBEYED,))
         before, shell = shell.split(mark)
         ids += tokenizer(before, add_special_tokens=False)["input_ids"]
-        ids += _plain_ids(tokenizer, message["content"])
+        ids += _plain_ids(tokenizer, message["content"], controls)
     ids += tokenizer(shell, add_special_tokens=False)["input_ids"]
     return Encoded(tuple(ids), text, ("the prompt holds control tokens of the model; they are sent as plain text",))
 
 
-def _plain_ids(tokenizer: Any, text: str) -> list[int]:
+def control_tokens(tokenizer: Any) -> dict[str, int]:
+    """Every token that the tokenizer treats as a command, text -> id: those with a role (bos, eos, ...) and those that
+    are only marked special, as Llama 3's turn tokens are."""
+    named = zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
+    marked = ((str(t), i) for i, t in getattr(tokenizer, "added_tokens_decoder", {}).items() if t.special)
+    return {text: i for text, i in (*named, *marked) if text}
+
+
+def _plain_ids(tokenizer: Any, text: str, controls: Iterable[str]) -> list[int]:
     """Ids of `text` with control tokens read as the characters that they are written with."""
     ids: list[int] = []
-    for piece in _cut(text, [t for t in tokenizer.all_special_tokens if t]):
+    either = "|".join(re.escape(t) for t in sorted(controls, key=len, reverse=True))
+    for piece in re.split(f"({either})", text):
         # A control token is only recognised whole: its two halves are text.
-        halves = (piece[:1], piece[1:]) if piece in tokenizer.all_special_tokens else (piece,)
-        for half in halves:
-            ids += tokenizer(half, add_special_tokens=False)["input_ids"]
+        for half in (piece[:1], piece[1:]) if piece in controls else (piece,):
+            if half:
+                ids += tokenizer(half, add_special_tokens=False)["input_ids"]
     return ids
-
-
-def _cut(text: str, words: list[str]) -> list[str]:
-    for word in sorted(words, key=len, reverse=True):
-        if word in text:
-            left, right = text.split(word, 1)
-            return [*_cut(left, words), word, *_cut(right, words)]
-    return [text] if text else []
 
 
 def _render(tokenizer: Any, messages: list[dict[str, str]], model_name: str) -> str:
@@ -120,7 +124,7 @@ class TokenReader:
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
-        self.specials = set(tokenizer.all_special_ids) if tokenizer is not None else set()
+        self.specials = {*control_tokens(tokenizer).values()} if tokenizer is not None else set()
         self._byte_of = _byte_alphabet() if tokenizer is not None and _is_byte_level(tokenizer) else None
         self._known: dict[int, TokenText] = {}
 
@@ -151,7 +155,7 @@ class TokenReader:
         if self._byte_of is not None:
             # An added token is stored as plain text, outside the byte alphabet.
             return bytes(self._byte_of[c] for c in piece) if all(c in self._byte_of for c in piece) else piece.encode()
-        if len(piece) == 6 and piece.startswith("<0x") and piece.endswith(">"):
+        if re.fullmatch("<0x[0-9A-F]{2}>", piece):
             return bytes([int(piece[3:5], 16)])
         if "\N{LOWER ONE EIGHTH BLOCK}" in piece:  # SentencePiece's space
             return piece.replace("\N{LOWER ONE EIGHTH BLOCK}", " ").encode()

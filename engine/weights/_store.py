@@ -132,7 +132,7 @@ def _locked(key: str, progress: Progress) -> Iterator[None]:
     started = time.monotonic()
     while True:
         try:
-            pass
+            lock.acquire(timeout=0.5)
             break
         except Timeout:
             progress("wait", int(time.monotonic() - started), None)
