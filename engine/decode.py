@@ -20,7 +20,7 @@ from engine.settings import DecodeSettings
 from engine.stats import Stats, compute_stats
 from engine.text import Detokenizer, Prompt
 from engine.trace import FinishReason, Step, Trace
-from engine.verify import METHODS, verify_chain
+from engine.verify import METHODS, judge
 from engine.verify.sampling import probabilities
 
 UNLIMITED = 2**62
@@ -107,7 +107,8 @@ class Stream(Iterator[Step]):
         verified = self._now()
 
         p = probabilities(logits, self.settings, self.context, draft.tokens)  # [k+1, V]
-        verdict = verify_chain(p, draft.tokens, draft.probs, self.verifier, self.generator)
+        drafted_ids = torch.tensor(draft.tokens, dtype=torch.long, device=p.device)  # [k]
+        verdict = judge(p, drafted_ids, draft.probs, self.verifier, self.generator)
         cut = self.ending.take([*draft.tokens[: verdict.num_accepted], verdict.next_token])
         self.finish_reason = cut.finish_reason
         self.context += cut.ids

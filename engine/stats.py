@@ -4,6 +4,7 @@ Names and definitions are vLLM's and AIPerf's where they have one. alpha and `dr
 numbers: alpha divides by the positions that were tested, the rate by everything that was proposed.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -142,5 +143,5 @@ def percentile(values: Iterable[float], share: float) -> float | None:
     ordered = sorted(values)
     if not ordered:
         return None
-    rank = -(-share * len(ordered) // 1)
-    return ordered[min(len(ordered), max(1, int(rank))) - 1]
+    rank = math.ceil(share * len(ordered) - 1e-9)  # 0.55 * 100 is a little above 55
+    return ordered[min(len(ordered), max(1, rank)) - 1]

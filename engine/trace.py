@@ -95,7 +95,8 @@ class Step:
 
     @property
     def num_accepted(self) -> int:
-        return sum(p.accepted for p in self.proposals)
+        """The leading run: an acceptance behind a rejection does not count."""
+        return next((i for i, p in enumerate(self.proposals) if not p.accepted), len(self.proposals))
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form: design's keys (`token_id`, `text`, `p`, `q`, `u`, `accepted`) and our own beside them."""

@@ -52,8 +52,12 @@ def verify_chain(
     if method not in METHODS:
         raise EngineError(f"unknown verifier {method!r}: choose one of {', '.join(METHODS)}")
     x = torch.as_tensor(draft_tokens, dtype=torch.long, device=target_probs.device)
-    p, q = target_probs, draft_probs
-    _check(p, x, q)
+    _check(target_probs, x, draft_probs)
+    return judge(target_probs, x, draft_probs, method, generator)
+
+
+def judge(p: Tensor, x: Tensor, q: Tensor | None, method: str, generator: torch.Generator | None) -> Verdict:
+    """`verify_chain` for laws that were made here and need no check: p [K+1, V], x [K], q [K, V] or None."""
     k = x.shape[0]
     uniforms = torch.rand(k, dtype=torch.float64, generator=generator, device=p.device)
     p_x = p[:k].gather(1, x[:, None])[:, 0].double()  # [K]
