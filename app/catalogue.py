@@ -45,12 +45,9 @@ class Words:
             text = text.replace("{" + name + "}", str(value))
         return text
 
-    def number(self, x: float | None, digits: int) -> str:
-        """A number in the language's notation; absent is a dash, never 0."""
-        if x is None:
-            return "–"
-        text = f"{x:,.{digits}f}"
-        return text.translate(str.maketrans(",.", ".,")) if self.language == "tr" else text
+    def name(self, kind: str, name: str) -> str:
+        """What people call an engine's name ("drafter", "prompt_lookup"); the name itself where no catalogue has it."""
+        return self._strings.get(f"{kind}_{name}", name)
 
 
 def words_for(request: gr.Request | None) -> Words:

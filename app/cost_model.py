@@ -96,7 +96,7 @@ def _gpu_label(row: CostRow) -> str:
 
 def _own_record(measured: Measured, assumed: Assumed) -> Record:
     """This machine: speeds as measured, at a price that is only ever the user's own."""
-    speeds = (measured.plain.decode_tokens_per_second, measured.speculative.decode_tokens_per_second)
+    speeds = (measured.plain.output_tokens_per_second, measured.speculative.output_tokens_per_second)
     plain, speculative = (usd_per_million_tokens(assumed.own_usd_per_hour, s, assumed.busy_share) for s in speeds)
     rate = "no price given" if assumed.own_usd_per_hour is None else f"${assumed.own_usd_per_hour:g}/h, assumed"
 
@@ -124,7 +124,7 @@ def _own_record(measured: Measured, assumed: Assumed) -> Record:
         "speculative_usd_per_million_tokens": speculative,
         "saving_share": saving_share(plain, speculative),
         "provenance": "measured",
-        "how": f"measured: {measured.where}; tokens a second after the first, one sequence",
+        "how": f"measured: {measured.where}; output tokens a second, the prompt read included, one sequence",
         "formula": "; ".join([rate, line("plain", speeds[0], plain), line("speculative", speeds[1], speculative)]),
         "price_label": "assumed",
     }

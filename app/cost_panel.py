@@ -28,7 +28,7 @@ COLUMNS: tuple[tuple[str, str, str, int], ...] = (
     ("price_label", "col_price_label", "str", 0),
     ("region", "col_region", "str", 0),
 )
-WIDTHS = [140, 110, 165, 125, 105, 105, 130, 105, 115, 140, 100, 140, 120]
+WIDTHS = [140, 118, 170, 132, 122, 118, 156, 106, 118, 156, 110, 150, 130]
 
 DOWNLOAD_JS = """(csv) => {
   if (!csv) return;
@@ -127,7 +127,7 @@ def update(held: Session, chosen: Any, shapes: Any, prices: PriceTable, words: W
     drafting = draft_shape if held.drafter == "model" else None
     measured = Measured(speculative, plain, held.k, shape, drafting, held.device, held.where)
     try:
-        records = cost_records(measured, _assumed(chosen), prices)
+        records = cost_records(measured, _assumed(chosen, words), prices)
     except ValueError as error:
         return str(error), gr.update(visible=False), gr.skip(), gr.skip(), gr.skip(), []
     drafted = speculative.mean_acceptance_length is not None
@@ -145,12 +145,12 @@ def update(held: Session, chosen: Any, shapes: Any, prices: PriceTable, words: W
     )
 
 
-def _assumed(chosen: Any) -> Assumed:
+def _assumed(chosen: Any, words: Words) -> Assumed:
     """Raises ValueError for a cleared field: nothing is filled in behind the user's back."""
     provider, commitment, busy, batch, context, own = chosen
-    for name, value in (("busy share", busy), ("sequences at once", batch), ("context", context)):
+    for name, value in (("busy", busy), ("batch", batch), ("context", context)):
         if value is None or value <= 0:
-            raise ValueError(f"{name} is empty; enter a number above 0")
+            raise ValueError(words("cost_field_empty", name=words(name)))
     return Assumed(provider or None, commitment or None, busy / 100, int(batch), int(context), own)
 
 
@@ -165,7 +165,7 @@ def _cell(record: dict[str, Any], key: str, kind: str, digits: int, words: Words
         scale = 100 if key == "saving_share" else 1
         return None if value is None else float(f"{value * scale:.{digits}g}")
     if key == "commitment" and value:
-        return words(f"commitment_{value}")
+        return words.name("commitment", value)
     if key == "provider" and value == THIS_MACHINE:
         return words("this_machine")
     if key == "provenance":
@@ -177,7 +177,9 @@ def _cell(record: dict[str, Any], key: str, kind: str, digits: int, words: Words
 
 def derive(record: dict[str, Any]) -> str:
     """Every step from the measurement to the price, as text."""
-    head = " · ".join(str(record[k]) for k in ("gpu", "provider", "instance", "commitment", "region") if record[k])
+    head = " · ".join(
+        str(record[k]) for k in ("gpu_label", "provider", "instance", "commitment", "region") if record[k]
+    )
     source = record.get("source_url")
     quoted = f"price: quoted {record['as_of']}, {source}" if source else "price: assumed"
     return "\n".join([head, record["formula"], quoted, "", f"speed: {record['provenance']}", record["how"]])
@@ -204,7 +206,7 @@ def _providers(prices: PriceTable, words: Words) -> list[tuple[str, str]]:
 def _commitments(prices: PriceTable, words: Words) -> list[tuple[str, str]]:
     return [
         (words("commitment_all"), ""),
-        *((words(f"commitment_{c}"), c) for c in sorted({r.commitment for r in prices})),
+        *((words.name("commitment", c), c) for c in sorted({r.commitment for r in prices})),
     ]
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from app.catalogue import Words
 from app.components.figures import encode_figures
 from app.components.token_view import encode_step
 from engine.errors import EngineError
@@ -67,37 +68,46 @@ class Form:
     min_p: float | None = 0.0
     repetition_penalty: float | None = 1.0
     stop: str = ""
-    seed: float | None = None
+    seed: str = ""
     ignore_eos: bool = False
 
-    def settings(self) -> DecodeSettings:
+    def settings(self, words: Words) -> DecodeSettings:
         """Raises EngineError with one sentence for a value that has no meaning."""
+
+        def number(name: str) -> float:
+            value = getattr(self, name)
+            if value is None:
+                raise EngineError(words("field_empty", name=words(name)))
+            return float(value)
+
+        def whole(name: str) -> int:
+            # Number fields hand over 5.0 for 5; what is not whole is refused, not rounded.
+            value = number(name)
+            if value != int(value):
+                raise EngineError(words("field_whole", name=words(name), value=f"{value:g}"))
+            return int(value)
+
+        if not self.prompt.strip():  # a chat template would turn it into a prompt about nothing
+            raise EngineError(words("prompt_empty"))
         return DecodeSettings(
-            k=_whole("K", self.k),
-            max_new_tokens=_whole("max_new_tokens", self.max_new_tokens),
-            temperature=_number("temperature", self.temperature),
-            top_k=_whole("top_k", self.top_k),
-            top_p=_number("top_p", self.top_p),
-            min_p=_number("min_p", self.min_p),
-            repetition_penalty=_number("repetition_penalty", self.repetition_penalty),
+            k=whole("k"),
+            max_new_tokens=whole("max_new_tokens"),
+            temperature=number("temperature"),
+            top_k=whole("top_k"),
+            top_p=number("top_p"),
+            min_p=number("min_p"),
+            repetition_penalty=number("repetition_penalty"),
             stop=tuple(line for line in self.stop.split("\n") if line),
-            seed=None if self.seed is None else _whole("seed", self.seed),
+            seed=self._seed(words),
             ignore_eos=bool(self.ignore_eos),
         )
 
-
-def _number(name: str, value: float | None) -> float:
-    if value is None:
-        raise EngineError(f"{name} is empty; enter a number")
-    return value
-
-
-def _whole(name: str, value: float | None) -> int:
-    """Number fields hand over 5.0 for 5; what is not whole is refused, not rounded."""
-    value = _number(name, value)
-    if value != int(value):
-        raise EngineError(f"{name} must be a whole number, not {value:g}")
-    return int(value)
+    def _seed(self, words: Words) -> int | None:
+        """A text field: a number field cannot be left empty without reading as 0, which is a seed like any other."""
+        text = self.seed.strip()
+        if text and not (text.isascii() and text.isdigit()):
+            raise EngineError(words("field_whole", name=words("seed"), value=text))
+        return int(text) if text else None
 
 
 def run(
@@ -107,19 +117,20 @@ def run(
     race: Race,
     *,
     clock: Callable[[], float] = time.monotonic,
-    unexpected: str = "",
+    words: Words | None = None,
 ) -> Iterator[View]:
     """Run both arms in turns and yield what the page shows, at most `UPDATES_PER_SECOND` times a second.
 
     Never raises for a failed run: the failure is the last thing yielded, as one sentence.
     """
+    words = words or Words("en")
     cancel = threading.Event()
     _begin(session, cancel, pair, form)
     mine = session.run
     steps: Any = None
     try:
         yield snapshot(session)
-        settings = form.settings()
+        settings = form.settings(words)
         session.k, session.greedy = settings.k, settings.greedy
         session.lossless = form.verifier != "typical"
         steps = race(
@@ -151,7 +162,7 @@ def run(
         session.state, session.message = "failed", str(error)
     except Exception:
         log.exception("a run failed")
-        session.state, session.message = "failed", unexpected or None
+        session.state, session.message = "failed", words("failed_unexpected")
     finally:
         # Also reached by GeneratorExit: whatever closed this generator, the engine stops at its next check.
         cancel.set()
@@ -194,7 +205,12 @@ def snapshot(session: Session) -> View:
         "steps": speculative.steps if speculative else 0,
         "reason": session.reason,
     }
-    tokens = {"run": session.run, "state": session.state, "steps": list(session.records)}
+    tokens = {
+        "run": session.run,
+        "state": session.state,
+        "greedy": session.greedy,
+        "steps": list(session.records),
+    }
     figures = encode_figures(
         session.state, session.k, speculative, plain, _same(session), session.where, session.notices
     )

@@ -71,8 +71,7 @@ def build(pair: Any, race: Any) -> ExploreTab:
     outputs = [status, tokens, figures]
 
     def on_run(request: gr.Request, held: explore.Session, *fields: Any) -> Iterator[Any]:
-        unexpected = words_for(request)("failed_unexpected")
-        yield from explore.run(pair, held, explore.Form(*fields), race, unexpected=unexpected)
+        yield from explore.run(pair, held, explore.Form(*fields), race, words=words_for(request))
 
     running = start.click(
         on_run,
@@ -106,13 +105,17 @@ def build(pair: Any, race: Any) -> ExploreTab:
 def _choices(pair: Any, words: Words) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
     """(drafters, verifiers) that this pair can run, by the names people use."""
     drafters = [name for name in DRAFTERS if name != "model" or pair.draft is not None]
-    return [(words(f"drafter_{n}"), n) for n in drafters], [(words(f"verifier_{n}"), n) for n in VERIFIERS]
+    return [(words.name("drafter", n), n) for n in drafters], [(words.name("verifier", n), n) for n in VERIFIERS]
 
 
 def _more(pair: Any) -> list[Any]:
     """The rest of the settings, in the order of `explore.Form`."""
     longest = max(16, min(1024, pair.context_length or 1024))
-    fields: list[Any] = [gr.Slider(8, longest, value=128, step=1, label=t("max_new_tokens"), elem_id="sv-length")]
+    fields: list[Any] = [
+        gr.Slider(
+            8, longest, value=min(128, longest), step=1, buttons=[], label=t("max_new_tokens"), elem_id="sv-length"
+        )
+    ]
     with gr.Row(elem_classes="sv-pair"):
         fields.append(gr.Number(0, label=t("top_k"), precision=0, minimum=0, min_width=110))
         fields.append(gr.Number(1.0, label=t("top_p"), minimum=0, maximum=1, step=0.01, min_width=110))
@@ -120,7 +123,7 @@ def _more(pair: Any) -> list[Any]:
         fields.append(gr.Number(0.0, label=t("min_p"), minimum=0, maximum=1, step=0.01, min_width=110))
         fields.append(gr.Number(1.0, label=t("repetition_penalty"), minimum=0.01, step=0.01, min_width=110))
     fields.append(gr.Textbox("", label=t("stop_strings"), lines=2))
-    fields.append(gr.Number(None, label=t("seed"), precision=0, minimum=0))
+    fields.append(gr.Textbox("", label=t("seed"), max_lines=1))
     fields.append(gr.Checkbox(False, label=t("ignore_eos")))
     return fields
 

@@ -66,6 +66,7 @@ def launch(
     prices: PriceTable | None = None,
 ) -> tuple[Any, str]:
     """Serve the page. Returns (page, url); blocks until interrupted unless `prevent_thread_lock`."""
+    _warm_up(pair)
     page = create_app(pair, prices=prices)
     _, url, _ = page.launch(
         server_name=host,
@@ -76,6 +77,13 @@ def launch(
         prevent_thread_lock=prevent_thread_lock,
     )
     return page, url
+
+
+def _warm_up(pair: Any) -> None:
+    """The first forward of a process sets up kernels and thread pools: done before anybody waits for it."""
+    from engine import DecodeSettings, generate
+
+    generate(pair, "Hello", DecodeSettings(max_new_tokens=2))
 
 
 def _header(pair: Any) -> None:

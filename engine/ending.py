@@ -45,6 +45,6 @@ class Ending:
         return Cut(tuple(ids[: len(texts)]), tuple(texts), reason)
 
     def rest(self) -> str:
-        """The text still held back (a part of a character, the beginning of a stop string), when no token will follow."""
+        """The text still held back (part of a character, the beginning of a stop string), when no token will follow."""
         text, stopped = self.scanner.add(self.detokenizer.flush())
         return text if stopped else text + self.scanner.flush()

@@ -137,6 +137,16 @@ def _tests(drafted: Sequence[Step], widest: int) -> tuple[list[int], list[int]]:
     return tested, stood
 
 
+def speedup(plain: Stats | None, speculative: Stats | None) -> float | None:
+    """Plain seconds / speculative seconds a token, prompts read included; below 1 is a slow-down. For the same tokens
+    this is the ratio of the times. None before both arms have emitted something."""
+    if not plain or not speculative or not plain.output_tokens or not speculative.output_tokens:
+        return None
+    if speculative.e2e_s <= 0:
+        return None
+    return (plain.e2e_s / plain.output_tokens) / (speculative.e2e_s / speculative.output_tokens)
+
+
 def percentile(values: Iterable[float], share: float) -> float | None:
     """The smallest observed value that at least `share` of the values do not exceed (nearest rank): always a value
     that was seen, so never outside [min, max]. None for no values."""

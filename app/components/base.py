@@ -15,12 +15,12 @@ from app.catalogue import catalogues
 HERE = Path(__file__).parent
 
 
-def json_view(script: str, value: Any = None, *, elem_id: str) -> gr.HTML:
-    """script: our JavaScript file; `dom.js` (element building, odd characters made visible, numbers) goes before it."""
+def json_view(scripts: tuple[str, ...], value: Any = None, *, elem_id: str) -> gr.HTML:
+    """scripts: our JavaScript files; `dom.js` (elements, odd characters made visible, numbers) goes before them."""
     return gr.HTML(
         value,
         html_template='<div class="sv-root"></div>',
-        js_on_load="\n".join((HERE / name).read_text("utf-8") for name in ("dom.js", script)),
+        js_on_load="\n".join((HERE / name).read_text("utf-8") for name in ("dom.js", *scripts)),
         apply_default_css=False,
         padding=False,
         elem_id=elem_id,
@@ -32,4 +32,4 @@ def json_view(script: str, value: Any = None, *, elem_id: str) -> gr.HTML:
 
 def plain_text(value: str | None = None, *, elem_id: str) -> gr.HTML:
     """A short text shown as text: for names and sentences that come from a model or an error, not from us."""
-    return json_view("plain.js", value, elem_id=elem_id)
+    return json_view(("plain.js",), value, elem_id=elem_id)

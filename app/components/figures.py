@@ -6,17 +6,17 @@ from typing import Any
 import gradio as gr
 
 from app.components.base import json_view
-from engine.stats import Stats
+from engine.stats import Stats, speedup
 
 
 def figures_view(value: Any = None, *, elem_id: str) -> gr.HTML:
     """value: `encode_figures(...)`, or None before the first run."""
-    return json_view("figures.js", value, elem_id=elem_id)
+    return json_view(("figures.js",), value, elem_id=elem_id)
 
 
 def status_line(value: Any = None, *, elem_id: str) -> gr.HTML:
     """value: {"state", "message", "tokens", "steps", "reason"}: what the run is doing, in one line."""
-    return json_view("status.js", value, elem_id=elem_id)
+    return json_view(("status.js",), value, elem_id=elem_id)
 
 
 def encode_figures(
@@ -35,7 +35,7 @@ def encode_figures(
     return {
         "state": state,
         "k": k,
-        "speedup": speedup(speculative, plain),
+        "speedup": speedup(plain, speculative),
         "speculative": _arm(speculative),
         "plain": _arm(plain),
         "tau": speculative and speculative.mean_acceptance_length,
@@ -50,16 +50,9 @@ def encode_figures(
     }
 
 
-def speedup(speculative: Stats | None, plain: Stats | None) -> float | None:
-    """Plain seconds per token / speculative seconds per token, both after the first token, which neither drafts."""
-    if not speculative or not plain or not speculative.tpot_s or not plain.tpot_s:
-        return None
-    return plain.tpot_s / speculative.tpot_s
-
-
 def _arm(stats: Stats | None) -> dict[str, Any] | None:
     return stats and {
-        "tps": stats.decode_tokens_per_second,
+        "tps": stats.output_tokens_per_second,
         "tokens": stats.output_tokens,
         "forwards": stats.target_forwards,
         "ttft_s": stats.ttft_s,

@@ -1,5 +1,5 @@
 // The token stream. Steps only ever arrive at the end of the list, so the DOM is only ever appended to.
-let run = null, seen = 0, tokens = [], current = null, longest = 0, spoken = "", spokenAt = 0, view = "text";
+let run = null, seen = 0, greedy = true, current = null, longest = 0, spoken = "", spokenAt = 0, view = "text";
 
 // ---- the fixed parts -------------------------------------------------------------------------------------
 const bar = el("div", "sv-bar");
@@ -104,6 +104,11 @@ function appendRejected(step, first, info) {
   panes.text.append(chip("tk-rejected", tokenLabel(p), info(p, "rejected", first)));
 }
 
+// The engine's notes are English; those we know are said in the reader's language.
+function noteWords(note) {
+  return note && (L["note_" + note.replace(/\W+/g, "_")] || visible(note, false));
+}
+
 function appendRow(step, info, replacement) {
   const row = el("div", "sv-row");
   const head = el("span", "sv-row-index", String(step.index + 1));
@@ -122,7 +127,7 @@ function appendRow(step, info, replacement) {
     }
     chips.append(chip("tk-" + replacement.kind, tokenLabel(replacement), info(replacement, replacement.kind)));
   }
-  const note = step.prefill ? say("prefill_note", { n: num(step.prefill + 1, 0) }) : step.note;
+  const note = step.prefill ? say("prefill_note", { n: num(step.prefill + 1, 0) }) : noteWords(step.note);
   if (note) chips.append(el("span", "sv-note", note));
   const accepted = step.proposals.filter((p) => p.status === "accepted").length;
   const score = el("span", "sv-row-score", step.proposals.length ? accepted + "/" + step.proposals.length : "–");
@@ -147,57 +152,9 @@ function appendRow(step, info, replacement) {
   panes.steps.append(row);
 }
 
-// ---- the card ----------------------------------------------------------------------------------------------
-function fact(list, name, value) {
-  list.append(el("dt", "", name), el("dd", "", value));
-}
-
-function rule(info) {
-  const t = info.token;
-  if (info.kind === "recovered") return L.rule_recovered;
-  if (info.kind === "bonus") return L.rule_bonus;
-  if (info.kind === "plain") return L.rule_plain;
-  if (info.kind === "ignored") return L.rule_ignored;
-  const first = info.step.proposals.findIndex((p) => p.status === "rejected");
-  if (info.kind === "rejected" && info.position > first) return L.rule_untested;
-  if (t.u === null || t.u === undefined) return info.kind === "accepted" ? L.rule_same : L.rule_other;
-  return say(info.kind === "accepted" ? "rule_accepted" : "rule_rejected", { u: prob(t.u), a: prob(t.accept) });
-}
-
-function alternatives(title, items, token) {
-  const box = el("div", "sv-alternatives");
-  box.append(el("h5", "", title));
-  for (const a of items) {
-    const line = el("div", "sv-alternative" + (a.id === token.id ? " is-this" : ""));
-    const track = el("span", "sv-track");
-    const fillBar = el("span", "sv-fill");
-    fillBar.style.width = Math.max(1, Math.min(100, (a.p || 0) * 100)) + "%";
-    track.append(fillBar);
-    line.append(el("span", "sv-alternative-text", tokenLabel(a)), track, el("span", "sv-alternative-p", prob(a.p)));
-    box.append(line);
-  }
-  return box;
-}
-
+// ---- the card (what it says is in token_card.js) -----------------------------------------------------------
 function showCard(node) {
-  const { token, kind, position, step } = node.info;
-  card.textContent = "";
-  const head = el("div", "sv-card-head");
-  head.append(el("span", "sv-card-token", tokenLabel(token)), el("span", "sv-card-kind", say("kind_" + kind)));
-  const where = el("div", "sv-card-where", say(position === undefined ? "card_where" : "card_where_position",
-    { step: step.index + 1, position: position + 1, id: token.id }));
-  const facts = el("dl", "sv-facts");
-  if (token.p !== undefined) fact(facts, "p", prob(token.p));
-  if (token.q !== undefined) {
-    fact(facts, "q", prob(token.q));
-    fact(facts, "u", token.u === null ? "–" : prob(token.u));
-    fact(facts, L.card_accept, prob(token.accept));
-  }
-  card.append(head, where, facts, el("p", "sv-rule", rule(node.info)));
-  if (token.special) card.append(el("p", "sv-card-where", L.card_special));
-  if (token.bytes) card.append(el("p", "sv-card-where", L.card_bytes));
-  if (token.target && token.target.length) card.append(alternatives(L.card_target, token.target, token));
-  if (token.draft && token.draft.length) card.append(alternatives(L.card_draft, token.draft, token));
+  fillCard(card, node.info, greedy);
   card.hidden = false;
   if (current) current.removeAttribute("aria-describedby");
   node.setAttribute("aria-describedby", card.id);
@@ -248,7 +205,11 @@ stage.addEventListener("mouseleave", () => {
 });
 stage.addEventListener("focusin", (event) => { if (event.target.info) showCard(event.target); });
 stage.addEventListener("focusout", hideCard);
-stage.addEventListener("scroll", hideCard, true);
+// Focus may scroll its token into view: the card goes along, and only a card that was pointed at goes away.
+stage.addEventListener("scroll", () => {
+  if (current && current === document.activeElement) place(current);
+  else hideCard();
+}, true);
 stage.addEventListener("click", (event) => {
   const node = event.target.closest(".tk");
   if (node && node.info) focusOn(node);
@@ -297,6 +258,7 @@ function update() {
   const atEnd = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 40;
   for (; seen < v.steps.length; seen++) appendStep(JSON.parse(v.steps[seen]));
   root.dataset.state = v.state;
+  greedy = v.greedy !== false;
   empty.hidden = seen > 0;
   emptyHead.textContent = v.state === "starting" ? L.status_starting : L.empty_head;
   stage.setAttribute("aria-busy", String(v.state === "running"));

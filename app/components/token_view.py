@@ -10,11 +10,12 @@ from engine.trace import Alternative, Proposal, Step, TokenText
 
 
 def token_view(value: Any = None, *, elem_id: str) -> gr.HTML:
-    """value: {"run": id, "state": "idle"|"running"|"done"|"stopped"|"failed", "steps": [`encode_step` records]}.
+    """value: {"run": id, "state": "idle"|"running"|"done"|"stopped"|"failed", "greedy": bool,
+    "steps": [`encode_step` records]}.
 
     The list may be sent whole each time: steps already shown are not looked at again. A new run id starts afresh.
     """
-    return json_view("token_view.js", value, elem_id=elem_id)
+    return json_view(("token_card.js", "token_view.js"), value, elem_id=elem_id)
 
 
 def encode_step(step: Step) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 from engine.decode import Stream
 from engine.pair import Pair
 from engine.settings import DecodeSettings
+from engine.stats import speedup
 from engine.text import Prompt
 from engine.trace import Step
 
@@ -38,11 +39,8 @@ class Race(Iterator[tuple[Arm, Step]]):
 
     @property
     def speedup(self) -> float | None:
-        """Plain seconds / speculative seconds a token so far, prompts read included; None before both have begun."""
-        plain, speculative = self.plain.stats, self.speculative.stats
-        if not plain.output_tokens or not speculative.output_tokens:
-            return None
-        return (plain.e2e_s / plain.output_tokens) / (speculative.e2e_s / speculative.output_tokens)
+        """So far; see `engine.stats.speedup`."""
+        return speedup(self.plain.stats, self.speculative.stats)
 
 
 def race(

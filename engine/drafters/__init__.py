@@ -17,7 +17,7 @@ def make_drafter(name: str, pair: Pair, settings: DecodeSettings, generator: tor
     if name == "none":
         return None
     if name == "prompt_lookup":
-        return PromptLookupDrafter()
+        return PromptLookupDrafter(pair.target.vocab_size)
     if name == "model":
         if pair.draft is None:
             raise EngineError(

@@ -32,7 +32,7 @@ class ModelDrafter:
         self.settings = settings
         self.generator = generator
         self.vocab_size = vocab_size
-        self.unknown_id = unknown_id
+        self.unknown_id = unknown_id if unknown_id < runner.embedding_rows else 0
         self.cache = runner.new_cache()
 
     @torch.inference_mode()

@@ -19,7 +19,8 @@ class PromptLookupDrafter:
 
     name = "prompt_lookup"
 
-    def __init__(self, max_ngram: int = MAX_NGRAM, min_ngram: int = MIN_NGRAM) -> None:
+    def __init__(self, vocab_size: int | None = None, max_ngram: int = MAX_NGRAM, min_ngram: int = MIN_NGRAM) -> None:
+        self.vocab_size = vocab_size
         self.sizes = range(max_ngram, min_ngram - 1, -1)
         # n-gram -> the position behind its most recent occurrence. Only n-grams with a follower are in it.
         self._next: dict[tuple[int, ...], int] = {}
@@ -36,11 +37,18 @@ class PromptLookupDrafter:
                 period = len(context) - at
                 while len(tokens) < k:
                     tokens.append(tokens[-period])
-                return Draft(tokens)
+                return self._within(tokens)
         return Draft(note="no match")
 
     def observe(self, context_length: int, accepted: int) -> None:
         """Nothing to undo: only emitted tokens are indexed."""
+
+    def _within(self, tokens: list[int]) -> Draft:
+        """A prompt of token ids may hold padded ones, which the target reads and never says."""
+        size = self.vocab_size
+        end = next((i for i, t in enumerate(tokens) if size is not None and t >= size), len(tokens))
+        note = "the match goes on with an id past the vocabulary" if end < len(tokens) else None
+        return Draft(tokens[:end], note=note)
 
     def _index(self, context: Sequence[int]) -> None:
         # Position `end` is a follower, so the n-gram that ends right before it may be proposed from.

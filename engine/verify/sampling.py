@@ -45,7 +45,8 @@ def probabilities(
     # them to one number, and the tie would then go to the wrong one.
     if 0 < settings.top_k < vocab:
         logits = logits.masked_fill(~_largest(logits, settings.top_k), float("-inf"))
-    p = torch.softmax(logits / settings.temperature, dim=-1)
+    # Relative to the best, so that no temperature makes an infinity.
+    p = torch.softmax((logits - logits.max(dim=-1, keepdim=True).values) / settings.temperature, dim=-1)
     if settings.top_p < 1.0:
         p = _renormalised(p * _largest(logits, _nucleus_size(p, settings.top_p)))
     if settings.min_p > 0.0:

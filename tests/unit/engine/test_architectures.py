@@ -16,20 +16,20 @@ PROMPTS = ([10], [5, 6, 7, 5, 6], list(range(3, 23)) + list(range(3, 15)))  # on
 
 def tiny(config_class, **extra):
     """A random model of two or three layers whose greedy output neither ends early nor falls into one token."""
-    common = dict(
-        vocab_size=VOCAB,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=CONTEXT,
-        bos_token_id=None,
-        eos_token_id=None,
-        pad_token_id=None,
-        tie_word_embeddings=False,
-        initializer_range=0.3,
-    )
+    common = {
+        "vocab_size": VOCAB,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": CONTEXT,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": None,
+        "tie_word_embeddings": False,
+        "initializer_range": 0.3,
+    }
     return config_class(**{**common, **extra})
 
 
@@ -43,25 +43,38 @@ CONFIGS = {
     "mistral-window": tiny(tf.MistralConfig, sliding_window=8, head_dim=8),
     "gemma": tiny(tf.GemmaConfig, head_dim=8),
     "gemma2-windows": tiny(
-        tf.Gemma2Config, head_dim=8, sliding_window=8, query_pre_attn_scalar=8, num_hidden_layers=4,
+        tf.Gemma2Config,
+        head_dim=8,
+        sliding_window=8,
+        query_pre_attn_scalar=8,
+        num_hidden_layers=4,
         initializer_range=0.6,
     ),
     "gemma3-windows": tiny(
         tf.Gemma3TextConfig, head_dim=8, sliding_window=8, query_pre_attn_scalar=8, num_hidden_layers=6
     ),
     "gpt2": tf.GPT2Config(
-        vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4, n_positions=CONTEXT, bos_token_id=None, eos_token_id=None,
+        vocab_size=VOCAB,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=CONTEXT,
+        bos_token_id=None,
+        eos_token_id=None,
         initializer_range=0.3,
-    ),  # fmt: skip
+    ),
     "phi": tiny(tf.PhiConfig, num_key_value_heads=4),
     "phi3": tiny(tf.Phi3Config),
     "mixtral-moe": tiny(tf.MixtralConfig, num_local_experts=4, num_experts_per_tok=2, sliding_window=None),
     "qwen2-moe": tiny(
-        tf.Qwen2MoeConfig, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24,
+        tf.Qwen2MoeConfig,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=24,
         shared_expert_intermediate_size=24,
-    ),  # fmt: skip
+    ),
     "qwen3-moe": tiny(tf.Qwen3MoeConfig, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=24, head_dim=8),
-}  # fmt: skip
+}
 
 
 def build(config, seed=0, attention=None):
@@ -144,9 +157,13 @@ def test_a_repetition_penalty_sees_the_drafted_tokens_before_each_position():
     pair = engine.Pair.from_models(target, None, draft=other)
     ids = torch.tensor([PROMPTS[1]])
     expected = target.generate(
-        ids, attention_mask=torch.ones_like(ids), max_new_tokens=TOKENS, do_sample=False, repetition_penalty=1.3,
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=TOKENS,
+        do_sample=False,
+        repetition_penalty=1.3,
         pad_token_id=0,
-    )[0, ids.shape[1] :].tolist()  # fmt: skip
+    )[0, ids.shape[1] :].tolist()
     for drafter in ("none", "prompt_lookup", "model"):
         for k in (1, 3, 8):
             assert decode(pair, PROMPTS[1], drafter, k, repetition_penalty=1.3).token_ids == expected
@@ -189,15 +206,25 @@ def test_longrope_is_held_to_its_original_context():
 STATEFUL = {
     "mamba": tf.MambaConfig(vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, state_size=4),
     "qwen3-next": tf.Qwen3NextConfig(
-        vocab_size=VOCAB, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-        intermediate_size=32, num_experts=2, num_experts_per_tok=1, moe_intermediate_size=16,
-        shared_expert_intermediate_size=16, linear_num_key_heads=2, linear_num_value_heads=2, head_dim=8,
+        vocab_size=VOCAB,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=32,
+        num_experts=2,
+        num_experts_per_tok=1,
+        moe_intermediate_size=16,
+        shared_expert_intermediate_size=16,
+        linear_num_key_heads=2,
+        linear_num_value_heads=2,
+        head_dim=8,
         layer_types=["linear_attention", "full_attention"],
     ),
     "recurrent-gemma": tf.RecurrentGemmaConfig(
         vocab_size=VOCAB, hidden_size=32, num_hidden_layers=3, num_attention_heads=4, intermediate_size=32
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", STATEFUL)

@@ -1,0 +1,101 @@
+"""A served page and a real Chromium. Any console error, page error or request to another host fails the test."""
+
+import os
+import shutil
+import threading
+from urllib.parse import urlsplit
+
+import pytest
+
+CHROMIUM = os.environ.get("SPECSCOPE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The browser, or a skip that says what is missing; with SPECSCOPE_REQUIRE_BROWSER=1 a failure."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        sync_playwright = None
+    if sync_playwright is None or CHROMIUM is None:
+        missing = "playwright is not installed" if sync_playwright is None else "no Chromium was found on PATH"
+        sentence = f"the browser tests need a real Chromium driven by playwright, and {missing}"
+        if os.environ.get("SPECSCOPE_REQUIRE_BROWSER") == "1":
+            pytest.fail(sentence)
+        pytest.skip(sentence)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        yield browser
+        browser.close()
+
+
+class Server:
+    """One page on a free port, and the cancel flags of the runs that it started."""
+
+    def __init__(self, pair, race):
+        from app import create_app
+
+        self.cancels: list[threading.Event] = []
+
+        def watched(*args, cancel, **kwargs):
+            self.cancels.append(cancel)
+            return race(*args, cancel=cancel, **kwargs)
+
+        self.page = create_app(pair, race=watched)
+        _, self.url, _ = self.page.launch(server_name="127.0.0.1", prevent_thread_lock=True)
+
+    def close(self):
+        self.page.close()
+
+
+@pytest.fixture(scope="session")
+def serve(embedded_pair):
+    """serve(race=None): a running page on the real weights; `race` may stand in for the engine's."""
+    servers = []
+
+    def start(race=None):
+        import engine
+
+        servers.append(Server(embedded_pair, race or engine.race))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def server(serve):
+    return serve()
+
+
+@pytest.fixture
+def visit(chromium):
+    """visit(server, **context options) -> a loaded page under watch."""
+    faults, contexts = [], []
+
+    def open_page(server, query="", **options):
+        context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **options})
+        context.set_default_timeout(180_000)  # a guard against hanging, not a measure of speed
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: faults.append(f"console {m.type}: {m.text}") if m.type == "error" else None)
+        page.on("pageerror", lambda e: faults.append(f"page error: {e}"))
+        page.on("dialog", lambda d: (faults.append(f"dialog: {d.message}"), d.dismiss()))
+        page.on("request", lambda r: faults.append(f"foreign request: {r.url}") if _foreign(r.url) else None)
+        page.goto(server.url + query)
+        page.wait_for_selector("#sv-run")
+        page.wait_for_selector(".sv-empty-head")
+        page.wait_for_function("document.querySelector('#sv-cost-note .sv-root')?.textContent.length > 0")
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not faults, "\n".join(faults)
+
+
+def _foreign(url: str) -> bool:
+    parts = urlsplit(url)
+    return parts.scheme not in ("data", "blob", "about") and parts.hostname != "127.0.0.1"
