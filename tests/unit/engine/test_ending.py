@@ -88,6 +88,11 @@ def test_the_end_of_sequence_counts_before_a_stop_string_that_is_still_forming()
     assert ("".join(cut.texts), cut.finish_reason) == ("STO", "eos")
 
 
+def test_a_token_that_is_an_end_of_sequence_and_completes_a_stop_ends_as_the_former_without_the_stops_text():
+    cut = ending(WORDS, stop=["w2"], eos=frozenset({2})).take([10, 2, 11])
+    assert (cut.ids, "".join(cut.texts), cut.finish_reason) == ((10, 2), "w10 ", "eos")
+
+
 def test_with_no_end_of_sequence_known_the_length_ends_the_output():
     cut = ending(eos=frozenset(), left=3).take([BYTE_EOS] * 4)
     assert (cut.ids, cut.finish_reason) == ((BYTE_EOS,) * 3, "length")

@@ -144,6 +144,14 @@ def test_block_verification_looks_past_a_failed_prefix_for_a_longer_one_that_pas
     assert (v.num_accepted, v.kind) == (2, "bonus")
 
 
+@pytest.mark.parametrize("method", ["rejection", "block"])
+def test_a_draft_that_is_the_target_is_held_against_certainty_at_every_position(method):
+    p = rows(*[SAMPLED_P] * 4)
+    v = verify_chain(p, [0, 3, 1], p[:3], method)
+    assert v.accept_probs.tolist() == pytest.approx([1.0] * 3)
+    assert (v.num_accepted, v.kind) == (3, "bonus")
+
+
 def test_the_accept_test_is_strict_so_a_token_of_no_probability_never_passes():
     with laws.scripted_chance() as control:
         for method in METHODS:
