@@ -1,5 +1,8 @@
 # Everything a newcomer needs: `make app` and `make test`. Each sets up what it uses and is quick the second time.
-PYTHON ?= $(firstword $(wildcard /usr/bin/python3.11 /usr/local/bin/python3.11) python3)
+# The first Python that is new enough and can make a virtual environment (Debian's lacks ensurepip without python3-venv).
+USABLE := import sys, ensurepip; sys.exit(sys.version_info < (3, 11))
+PYTHON ?= $(shell for p in python3 python3.11 python3.12 python3.13; do \
+	$$p -c '$(USABLE)' 2>/dev/null && { echo $$p; break; }; done)
 VENV := .venv
 BIN := $(VENV)/bin
 APP_ARGS ?=
@@ -37,9 +40,10 @@ weights: $(VENV)/.app
 
 # The stamps are written last, so an install that was cut short is done again.
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "specscope needs Python 3.11 or newer; run: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 2; }
+	@test -n "$(PYTHON)" && $(PYTHON) -c '$(USABLE)' || \
+		{ echo "specscope needs Python 3.11 or newer with venv; run: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip  # resolvers before 24 take minutes over the test tools
 
 $(VENV)/.app: pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .

@@ -86,6 +86,8 @@ class Pair:
 
     def encode(self, prompt: Prompt, chat: bool = True) -> Encoded:
         """The prompt as it is sent: see `engine.text.encode_prompt`. Raises EngineError for ids out of range."""
+        if isinstance(prompt, str) and (not prompt.strip() if chat else not prompt):
+            raise EngineError("the prompt is empty; type something to continue from")
         encoded = encode_prompt(self.tokenizer, prompt, self.target.name, chat)
         if not encoded.ids:
             raise EngineError("the prompt is empty; type something to continue from")

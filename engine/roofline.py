@@ -40,7 +40,7 @@ class StepTime(NamedTuple):
 def decode_step(
     shape: ModelShape,
     gpu: GpuSpec,
-    width: int,
+    width: float,
     context_tokens: int,
     batch: int = 1,
     *,
@@ -76,7 +76,7 @@ def decode_step(
 def decode_step_seconds(
     shape: ModelShape,
     gpu: GpuSpec,
-    width: int,
+    width: float,
     context_tokens: int,
     batch: int = 1,
     bytes_per_param: float | None = None,
@@ -90,7 +90,7 @@ def decode_step_seconds(
     return decode_step(shape, gpu, width, context_tokens, batch, efficiency=efficiency, overhead_s=overhead_s).seconds
 
 
-def check_count(name: str, count: int, at_least: int = 1) -> None:
+def check_count(name: str, count: float, at_least: int = 1) -> None:
     """Raise ValueError that names the argument when `count` is too small."""
-    if count < at_least:
+    if not count >= at_least:  # NaN fails too
         raise ValueError(f"{name} must be at least {at_least}, not {count}")

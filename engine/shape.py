@@ -121,7 +121,7 @@ class ModelShape:
     def weight_bytes(self) -> float:
         return self.n_params * self.bytes_per_param
 
-    def distinct_experts(self, tokens: int) -> float:
+    def distinct_experts(self, tokens: float) -> float:
         """Expected number of experts a layer that `tokens` tokens wake: E * (1 - (1 - top_k / E)^tokens).
 
         Assumes that tokens choose independently and evenly; neighbours that agree wake fewer. 0 for a dense
@@ -131,7 +131,7 @@ class ModelShape:
             return 0.0
         return self.experts * (1 - (1 - self.experts_per_token / self.experts) ** tokens)
 
-    def params_read(self, tokens: int) -> float:
+    def params_read(self, tokens: float) -> float:
         """Parameters that a forward over `tokens` tokens must read; it grows with width for MoE."""
         dense = self.matmul_params - self.experts_per_token * self.expert_params
         return dense + self.distinct_experts(tokens) * self.expert_params

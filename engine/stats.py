@@ -7,6 +7,7 @@ numbers: alpha divides by the positions that were tested, the rate by everything
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from typing import Any
 
 from engine.trace import Step
@@ -16,11 +17,13 @@ from engine.trace import Step
 class Stats:
     """Counts are tokens or steps; times are seconds of the engine's own work, so a slow reader changes nothing."""
 
+    runs: int
     prompt_tokens: int
     output_tokens: int
     steps: int
     drafted_steps: int
     target_forwards: int
+    """One a step: a prompt counts as one forward, in however many chunks it is read."""
     proposed: int
     tested: int
     """proposals up to and with the first rejection of their step; none behind it, none that the end cut off."""
@@ -59,7 +62,7 @@ class Stats:
     verify_s: float
     other_s: float
     prefill_s: float
-    """The first step's verify time: it reads the prompt. draft_s, verify_s and other_s cover the steps after it."""
+    """The first step's draft and verify time: it reads the prompt. draft_s, verify_s and other_s cover the steps after it."""
 
     def as_dict(self) -> dict[str, Any]:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
@@ -91,6 +94,7 @@ def pool_stats(runs: Sequence[tuple[Sequence[Step], int]]) -> Stats:
     after_first = output - sum(len(run[0].emitted) for run in started)
     tpot = (e2e - sum(first_s)) / after_first if after_first else None
     return Stats(
+        runs=len(started),
         prompt_tokens=sum(n for _, n in runs),
         output_tokens=output,
         steps=len(steps),
@@ -119,7 +123,7 @@ def pool_stats(runs: Sequence[tuple[Sequence[Step], int]]) -> Stats:
         draft_s=sum(s.draft_ms for s in later) / 1e3,
         verify_s=sum(s.verify_ms for s in later) / 1e3,
         other_s=sum(s.other_ms for s in later) / 1e3,
-        prefill_s=sum(run[0].verify_ms for run in started) / 1e3,
+        prefill_s=sum(run[0].draft_ms + run[0].verify_ms for run in started) / 1e3,
     )
 
 
@@ -137,14 +141,26 @@ def _tests(drafted: Sequence[Step], widest: int) -> tuple[list[int], list[int]]:
     return tested, stood
 
 
-def speedup(plain: Stats | None, speculative: Stats | None) -> float | None:
-    """Plain seconds / speculative seconds a token, prompts read included; below 1 is a slow-down. For the same tokens
-    this is the ratio of the times. None before both arms have emitted something."""
-    if not plain or not speculative or not plain.output_tokens or not speculative.output_tokens:
-        return None
-    if speculative.e2e_s <= 0:
-        return None
-    return (plain.e2e_s / plain.output_tokens) / (speculative.e2e_s / speculative.output_tokens)
+def level(plain: Sequence[Step], speculative: Sequence[Step]) -> tuple[int, int]:
+    """How many steps of each arm reach the latest point at which both have emitted equally many tokens.
+
+    Two arms are only ever compared up to there: what one has done and the other not yet (or never, when a sampled
+    answer ended earlier) would count for one side alone. (0, 0) when there is no such point.
+    """
+    reach = {n: i for i, n in enumerate(accumulate(len(s.emitted) for s in plain), 1)}
+    best = (0, 0)
+    for j, n in enumerate(accumulate(len(s.emitted) for s in speculative), 1):
+        if n in reach:
+            best = (reach[n], j)
+    return best
+
+
+def speedup(plain: Sequence[Step], speculative: Sequence[Step]) -> float | None:
+    """Plain seconds / speculative seconds for the same number of tokens, prompts read included; below 1 is a
+    slow-down. None before both arms have emitted a token."""
+    i, j = level(plain, speculative)
+    fast = sum(s.total_ms for s in speculative[:j])
+    return sum(s.total_ms for s in plain[:i]) / fast if fast > 0 else None
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:

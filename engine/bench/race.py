@@ -40,7 +40,7 @@ class Race(Iterator[tuple[Arm, Step]]):
     @property
     def speedup(self) -> float | None:
         """So far; see `engine.stats.speedup`."""
-        return speedup(self.plain.stats, self.speculative.stats)
+        return speedup(self.plain.steps, self.speculative.steps)
 
 
 def race(

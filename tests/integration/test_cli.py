@@ -1,0 +1,226 @@
+"""The `specscope` command: JSON documents, sentences and exit codes, on the real embedded weights."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+import engine
+from app import cli
+
+pytestmark = pytest.mark.weights
+
+FOX = "Repeat this sentence three times: The quick brown fox jumps over the lazy dog near the river bank."
+COMMAND = [sys.executable, "-m", "app.cli"]
+
+
+@pytest.fixture
+def invoke(monkeypatch, embedded_pair):
+    """The command in this process, on weights that are already loaded."""
+    loaded = []
+
+    def load(*args, **kwargs):
+        loaded.append((args, kwargs))
+        return embedded_pair
+
+    monkeypatch.setattr(engine, "load_pair", load)
+
+    def run(*args, **kwargs):
+        return CliRunner().invoke(cli.app, [str(a) for a in args], **kwargs)
+
+    run.loaded = loaded
+    return run
+
+
+def test_generate_json_is_one_document_with_the_promised_keys(invoke):
+    result = invoke("generate", FOX, "--max-new-tokens", 24, "--alternatives", 3, "--json")
+    assert result.exit_code == 0
+    document = json.loads(result.stdout)
+    assert {"schema", "text", "token_ids", "finish_reason", "stats", "trace", "environment"} <= set(document)
+    steps = document["trace"]["steps"]
+    assert [t for s in steps for t in s["emitted"]] == document["token_ids"]
+    proposals = [p for s in steps for p in s["proposals"]]
+    assert {p["accepted"] for p in proposals} == {True, False}
+    assert all({"token_id", "text", "p", "q", "u", "accepted"} <= set(p) for p in proposals)
+    kinds = {s["replacement"]["kind"] for s in steps if s["replacement"]}
+    assert kinds == {"recovered", "bonus"}
+    assert all(s[ms] >= 0 for s in steps for ms in ("draft_ms", "verify_ms", "other_ms"))
+    assert len(proposals[0]["target_top"]) == 3
+    assert document["environment"]["versions"]["torch"]
+
+
+def test_into_a_pipe_goes_the_text_alone(invoke):
+    result = invoke("generate", FOX, "--max-new-tokens", 24)
+    assert result.stdout == "The quick brown fox jumps over the lazy dog.\n"
+    assert "tokens/s" in result.stderr
+
+
+def test_the_prompt_can_come_from_standard_input(invoke):
+    result = invoke("generate", "-", "--max-new-tokens", 24, input=FOX)
+    assert result.stdout == "The quick brown fox jumps over the lazy dog.\n"
+
+
+def test_every_drafter_and_verifier_says_the_same_at_temperature_zero(invoke):
+    for drafter in ("none", "prompt_lookup"):
+        for verifier in engine.VERIFIERS:
+            result = invoke("generate", FOX, "--drafter", drafter, "--verifier", verifier, "--max-new-tokens", 12)
+            assert result.stdout == "The quick brown fox jumps over the lazy dog.\n", (drafter, verifier)
+
+
+def test_the_trace_file_reads_back_as_what_json_printed(invoke, tmp_path):
+    path = tmp_path / "trace.json"
+    result = invoke("generate", FOX, "--max-new-tokens", 12, "--trace", path, "--json")
+    trace = engine.Trace.from_json(path.read_text(encoding="utf-8"))
+    assert trace.as_dict() == json.loads(result.stdout)["trace"]
+
+
+def test_raw_sends_the_prompt_without_the_chat_template(invoke):
+    result = invoke("generate", "Once upon a time", "--raw", "--max-new-tokens", 2, "--json")
+    assert json.loads(result.stdout)["trace"]["prompt_text"] == "Once upon a time"
+    result = invoke("generate", "Once upon a time", "--chat", "--max-new-tokens", 2, "--json")
+    assert "<|im_start|>user\nOnce upon a time<|im_end|>" in json.loads(result.stdout)["trace"]["prompt_text"]
+
+
+def test_settings_reach_the_run(invoke):
+    result = invoke(
+        "generate", FOX, "--k", 3, "--temperature", 0.7, "--top-k", 20, "--top-p", 0.9, "--min-p", 0.05,
+        "--repetition-penalty", 1.1, "--seed", 7, "--stop", "zebra", "--ignore-eos", "--max-new-tokens", 5, "--json",
+    )  # fmt: skip
+    assert json.loads(result.stdout)["trace"]["settings"] == {
+        "k": 3, "max_new_tokens": 5, "temperature": 0.7, "top_k": 20, "top_p": 0.9, "min_p": 0.05,
+        "repetition_penalty": 1.1, "stop": ["zebra"], "seed": 7, "ignore_eos": True,
+    }  # fmt: skip
+
+
+def test_the_pair_that_is_loaded_is_the_one_that_was_named(invoke):
+    invoke("generate", "x", "--target", "some/where", "--draft", "else/where", "--dtype", "float32",
+           "--max-new-tokens", 1)  # fmt: skip
+    (args, kwargs) = invoke.loaded[-1]
+    assert args == (None,)
+    assert (kwargs["target"], kwargs["draft"], kwargs["dtype"]) == ("some/where", "else/where", "float32")
+    assert kwargs["trust_remote_code"] is False
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["generate", "x", "--k", "-1"], "k must be"),
+        (["generate", "x", "--temperature", "nan"], "temperature must be"),
+        (["generate", "x", "--top-p", "1.5"], "top_p must be"),
+        (["generate", "x", "--repetition-penalty", "0"], "repetition_penalty must be"),
+        (["generate", "x", "--drafter", "eagel"], "unknown drafter 'eagel'"),
+        (["generate", "x", "--verifier", "strict"], "unknown verifier 'strict'"),
+        (["generate", "x", "--drafter", "model"], "needs a draft model"),
+        (["generate", ""], "prompt is empty"),
+        (["generate", "x", "--trace", "/no/such/folder/t.json"], "does not exist"),
+        (["generate", "x", "--pair", "embedded", "--target", "y"], "not both"),
+        (["bench", "--suite", "defualt"], "unknown suite"),
+        (["bench", "--data", "/no/such/file.jsonl"], "does not exist"),
+        (["bench", "--category", "poetry"], "no category 'poetry'"),
+    ],
+)
+def test_bad_input_is_one_sentence_on_stderr_and_exit_2(invoke, args, says):
+    result = invoke(*args)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert says in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+
+
+def test_bench_json_holds_both_arms_of_every_category(invoke, tmp_path):
+    data = tmp_path / "mine.jsonl"
+    rows = [{"category": "a", "prompt": FOX}, {"category": "b", "prompt": "Say hello."}]
+    data.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    result = invoke("bench", "--data", data, "--max-new-tokens", 16, "--json")
+    document = json.loads(result.stdout)
+    assert document["baseline"] == "plain"
+    arms = {(a["name"], a["category"]): a for a in document["arms"]}
+    assert set(arms) == {(n, c) for n in ("plain", "prompt_lookup") for c in ("a", "b", "all")}
+    keys = {"name", "category", "output_tokens", "seconds", "output_tokens_per_second", "ratio", "interval", "stats"}
+    assert all(keys <= set(a) for a in arms.values())
+    whole, plain = arms["prompt_lookup", "all"], arms["plain", "all"]
+    assert whole["output_tokens"] == plain["output_tokens"]
+    assert whole["ratio"] == pytest.approx(plain["seconds"] / whole["seconds"])
+    assert plain["ratio"] == 1.0
+    assert plain["stats"]["mean_acceptance_length"] is None, "no draft, no acceptance: absent, not zero"
+    assert arms["prompt_lookup", "a"]["interval"] is None, "one prompt makes no interval"
+
+
+def test_bench_prints_a_table_and_a_verdict(invoke):
+    result = invoke("bench", "--category", "copy-edit", "--max-new-tokens", 16)
+    assert result.exit_code == 0
+    assert re.search(r"prompt_lookup: \d\.\d\dx .*(faster|slower|no difference)", result.stdout)
+
+
+def test_help_works_for_every_command():
+    runner = CliRunner()
+    for words in ([], ["generate"], ["bench"], ["app"], ["models"], ["models", "list"], ["models", "fetch"],
+                  ["models", "path"]):  # fmt: skip
+        result = runner.invoke(cli.app, [*words, "--help"])
+        assert result.exit_code == 0, words
+        assert "Usage" in result.stdout
+
+
+def test_models_list_names_the_embedded_model_and_path_finds_it():
+    runner = CliRunner()
+    rows = json.loads(runner.invoke(cli.app, ["models", "list", "--json"]).stdout)["models"]
+    embedded = next(r for r in rows if r["name"] == "embedded")
+    assert embedded["cached"]
+    assert runner.invoke(cli.app, ["models", "path", "embedded"]).stdout.strip() == embedded["path"]
+    refused = runner.invoke(cli.app, ["models", "path", "embeded"])
+    assert refused.exit_code == 2
+    assert "embedded" in refused.stderr
+
+
+def test_a_real_process_keeps_json_apart_from_what_it_tells():
+    done = subprocess.run(
+        [*COMMAND, "generate", "Hi", "--max-new-tokens", "3", "--json"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["token_ids"]) == 3
+
+
+def test_ctrl_c_ends_a_bench_cleanly_and_reports_what_was_done():
+    worker = subprocess.Popen(
+        [*COMMAND, "bench", "--max-new-tokens", "12", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    time.sleep(20)  # loaded and among the prompts; were it still loading, it would stop before the first one
+    worker.send_signal(signal.SIGINT)
+    out, err = worker.communicate(timeout=120)
+    assert worker.returncode == 130, err
+    document = json.loads(out)
+    assert document["complete"] is False
+    assert "Traceback" not in err
+
+
+def test_a_terminal_tells_the_kinds_apart_by_marks_and_hides_control_characters():
+    """In a real terminal: brackets round rejected tokens, signs on recovered and bonus ones."""
+    leader, follower = pty.openpty()
+    worker = subprocess.Popen(
+        [*COMMAND, "generate", FOX, "--max-new-tokens", "24"], stdout=follower, stderr=follower,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"},
+    )  # fmt: skip
+    os.close(follower)
+    seen = b""
+    while True:
+        try:
+            chunk = os.read(leader, 4096)
+        except OSError:  # the follower is closed: the process has ended
+            break
+        if not chunk:
+            break
+        seen += chunk
+    assert worker.wait(timeout=60) == 0
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
+    assert "⟨" in plain
+    assert "↺." in plain
+    assert "+ dog" in plain
+    assert "\x1b[4;32m" in seen.decode(), "accepted tokens are underlined, not only green"
