@@ -1,11 +1,13 @@
 """The `specscope` command. Results go to stdout, everything else to stderr; bad input is one sentence and exit 2."""
 
 import json
+import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -72,7 +74,7 @@ def generate(
     as_json: JsonOption = False,
 ) -> None:
     """Decode one prompt with a draft and show what was accepted, rejected, recovered and added."""
-    with _sentences(), _interrupt() as cancel:
+    with _sentences():
         import engine
 
         settings = engine.DecodeSettings(
@@ -83,11 +85,9 @@ def generate(
         text = sys.stdin.read() if prompt == "-" else prompt
         loaded = _load(pair, target, draft, device, dtype, trust_remote_code)
         name = _drafter(drafter, loaded)
-        run = engine.stream(loaded, text, settings, name, verifier, cancel, alternatives, chat)
-        terminal.show_steps(run, to_stdout=not as_json)
-        result = run.generation
-        if trace:
-            trace.write_text(result.trace.to_json(indent=1), encoding="utf-8")
+        with _interrupt() as cancel:
+            run = engine.stream(loaded, text, settings, name, verifier, cancel, alternatives, chat)
+            result = terminal.show_steps(run, to_stdout=not as_json)
         if as_json:
             _print_json(
                 {
@@ -102,6 +102,8 @@ def generate(
             )
         else:
             terminal.show_numbers(result)
+        if trace:
+            trace.write_text(result.trace.to_json(indent=1), encoding="utf-8")
         _exit_if(cancel)
 
 
@@ -128,7 +130,7 @@ def bench(
     as_json: JsonOption = False,
 ) -> None:
     """Plain against speculative decoding, interleaved, over a prompt suite; one line a category."""
-    with _sentences(), _interrupt() as cancel:
+    with _sentences():
         import engine
         from engine.bench.suites import load_prompts, load_suite
 
@@ -140,7 +142,8 @@ def bench(
                 raise engine.EngineError(f"no category {unknown[0]!r} here: choose from {', '.join(sorted(known))}")
             prompts = [p for p in prompts if p.category in category]
         loaded = _load(pair, target, draft, device, dtype, trust_remote_code)
-        with terminal.progress_bar("decoding") as step:
+        started_at = datetime.now(UTC).isoformat(timespec="seconds")
+        with terminal.progress_bar("decoding") as step, _interrupt() as cancel:
             result = engine.compare(
                 loaded, prompts, settings, _drafter(drafter, loaded), verifier, repeats, step, cancel
             )
@@ -154,7 +157,9 @@ def bench(
                     "baseline": "plain",
                     "verdict": result.verdict,
                     "complete": result.complete,
-                    "settings": settings.as_dict(),
+                    "started_at": started_at,
+                    "verifier": verifier,
+                    "settings": result.settings.as_dict(),
                     "pair": loaded.describe(),
                     "environment": environment(loaded.device),
                 }
@@ -241,10 +246,17 @@ def _drafter(name: str | None, pair: Any) -> str:
 
 
 def _check_writable(path: Path | None) -> None:
-    if path is not None and not path.parent.is_dir():
-        from engine import EngineError
+    """Before the work is done, not after it."""
+    from engine import EngineError
 
+    if path is None:
+        return
+    if not path.parent.is_dir():
         raise EngineError(f"the folder {path.parent} does not exist; create it or give another file for --trace")
+    if path.is_dir():
+        raise EngineError(f"{path} is a folder; give a file for --trace")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise EngineError(f"{path} cannot be written; give another file for --trace")
 
 
 def _print_json(document: dict[str, Any]) -> None:
@@ -258,12 +270,15 @@ def _exit_if(cancel: threading.Event) -> None:
 
 @contextmanager
 def _sentences() -> Iterator[None]:
-    """Anything that is the user's to mend is one sentence on stderr and exit code 2."""
+    """Anything that is the user's to mend is one sentence and exit code 2; a fault of ours keeps its traceback."""
+    from engine.errors import EngineError
+    from pricing import PriceError
+
     try:
         yield
-    except (ValueError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
+    except BrokenPipeError:
+        raise
+    except (EngineError, PriceError, OSError) as error:
         terminal.fail(" ".join(str(error).split()) or type(error).__name__)
         raise typer.Exit(BAD_INPUT) from None
     except KeyboardInterrupt:

@@ -35,7 +35,7 @@ def draw(records: list[dict[str, Any]], words: Words) -> go.Figure:
             mode="markers",
             name=words(f"arm_{arm}"),
             marker={"color": colour, "symbol": symbol, "size": 9, "line": {"width": 1.5, "color": colour}},
-            text=[" ".join(filter(None, (r["provider"], r["instance"], r["commitment"]))) for r, _ in points],
+            text=[_hover(r, words) for r, _ in points],
             hovertemplate="%{text}<br>$%{x:.4g}<extra></extra>",
         )
     figure.update_layout(
@@ -60,3 +60,19 @@ def draw(records: list[dict[str, Any]], words: Words) -> go.Figure:
         gridcolor="rgba(0,0,0,0)", zeroline=False, automargin=True, fixedrange=True,
     )  # fmt: skip
     return figure
+
+
+def _hover(record: dict[str, Any], words: Words) -> str:
+    commitment = record["commitment"] and words.name("commitment", record["commitment"])
+    offer = " · ".join(filter(None, (record["provider"], record["instance"], commitment)))
+    return f"{offer}<br>{price_label(record, words)}"
+
+
+def price_label(record: dict[str, Any], words: Words) -> str:
+    """"quoted, 2026-01-05, stale": a price without its day is not to be had here."""
+    parts = [words(f"label_{record['price_label']}")]
+    if record["price_label"] == "quoted":
+        parts.append(str(record["as_of"]))
+    if record["stale"]:
+        parts.append(words("label_stale"))
+    return ", ".join(parts)

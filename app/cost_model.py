@@ -1,34 +1,60 @@
 """From a measured run to $/1M tokens: the only place where engine's numbers and pricing's prices meet.
 
-What was measured here stays measured; A100, H100 and B200 are projected from its acceptance by a roofline. Plain
+What was measured here stays measured; A100, H100 and B200 are projected from the run's own steps by a roofline. Plain
 functions and plain records; the panel only draws them.
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any
 
-from engine.hardware import ModelShape, Projection, load_gpu_specs, match_price_gpu, project
+from engine.hardware import ModelShape, load_gpu_specs, match_price_gpu
+from engine.projection import Projection, StepCounts, project
 from engine.stats import Stats
 from pricing import CostRow, PriceTable, Throughput, cost_table, saving_share, usd_per_million_tokens
 
 FAMILIES = ("A100", "H100", "B200")
 THIS_MACHINE = "this machine"
+# Assumed: below this many output tokens a run says little of what longer ones would do. The first token costs the
+# prompt's reading and the last ones may have no draft, so a short answer is mostly its two ends.
+ENOUGH_TOKENS = 16
 Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one run measured, and the shapes it was measured on. draft_shape: None when drafting runs no model."""
+    """What one run measured, over the same tokens in both arms, and what it was measured on.
 
-    speculative: Stats
+    speculative: None when no drafter was chosen. shape: None when the model has none that a roofline knows; draft_shape:
+    None when drafting runs no model. hardware: for people. where: all of it, with the model and the day.
+    """
+
+    speculative: Stats | None
     plain: Stats
-    k: int
-    shape: ModelShape
-    draft_shape: ModelShape | None
-    device: str
-    where: str
+    shape: ModelShape | None
+    draft_shape: ModelShape | None = None
+    device: str = "cpu"
+    hardware: str = ""
+    where: str = ""
+    day: date = field(default_factory=date.today)
+
+    @property
+    def drafted(self) -> bool:
+        """Whether there is an acceptance to carry to other hardware."""
+        return self.speculative is not None and self.speculative.drafted_steps > 0
+
+    @property
+    def few_tokens(self) -> bool:
+        return self.plain.output_tokens < ENOUGH_TOKENS
+
+    def rests_on(self) -> Record:
+        """How much was measured: it stands beside every figure made from it."""
+        return {
+            "measured_tokens": self.plain.output_tokens,
+            "measured_drafted_steps": self.speculative.drafted_steps if self.speculative else 0,
+            "few_tokens": self.few_tokens,
+        }
 
 
 @dataclass(frozen=True)
@@ -45,12 +71,18 @@ class Assumed:
 
 def shape_of(runner: Any) -> ModelShape:
     """The model as served on a GPU: bf16, whatever this machine holds it in. Raises ValueError when not covered."""
-    return ModelShape.from_config(runner.model.config)
+    # Counted, not derived: families differ in their layers, and tied weights are one storage under two names.
+    counts = {p.data_ptr(): p.numel() for p in runner.model.parameters()}
+    return ModelShape.from_config(runner.model.config, n_params=sum(counts.values()))
 
 
 def projections(measured: Measured, assumed: Assumed, prices: PriceTable) -> dict[str, Projection]:
-    """One projection a priced GPU of our families, keyed by `PriceRow.gpu_key`. Raises ValueError with a sentence."""
+    """One projection a priced GPU of our families, keyed by `PriceRow.gpu_key`; none without a shape.
+    Raises ValueError with a sentence."""
+    if measured.shape is None:
+        return {}
     specs = load_gpu_specs()
+    counts = StepCounts.of(measured.speculative or measured.plain)
     found: dict[str, Projection] = {}
     for price in prices:
         name = match_price_gpu(price.gpu, price.gpu_mem_gb)
@@ -59,9 +91,7 @@ def projections(measured: Measured, assumed: Assumed, prices: PriceTable) -> dic
         found[price.gpu_key] = project(
             measured.shape,
             specs[name],
-            measured.speculative.mean_acceptance_length,
-            measured.speculative.tokens_per_target_forward or 1.0,
-            measured.k,
+            counts,
             measured.draft_shape,
             context_tokens=assumed.context_tokens,
             batch=assumed.batch,
@@ -70,23 +100,28 @@ def projections(measured: Measured, assumed: Assumed, prices: PriceTable) -> dic
 
 
 def cost_records(measured: Measured, assumed: Assumed, prices: PriceTable, today: date | None = None) -> list[Record]:
-    """Rows for the table, the chart and the CSV alike: this machine first, then prices, cheapest token first."""
+    """Rows for the table, the chart and the CSV alike: this machine first, then prices, cheapest token first.
+
+    `row` numbers them, so that a row is known again however a reader has sorted them.
+    """
     selected = prices.select(provider=assumed.provider, commitment=assumed.commitment, today=today)
-    projected = projections(measured, assumed, selected)
-    drafted = measured.speculative.mean_acceptance_length is not None
     throughputs = {
         key: Throughput(
             p.plain_tokens_per_second if p.fits else None,
             # Without a draft there was no acceptance to carry over: absent, not "equal to plain".
-            p.speculative_tokens_per_second if drafted and p.fits else None,
+            p.speculative_tokens_per_second if measured.drafted and p.fits else None,
             "projected",
-            _explain(p),
+            _explain(p, measured),
         )
-        for key, p in projected.items()
+        for key, p in projections(measured, assumed, selected).items()
     }
     rows = cost_table(selected, throughputs, assumed.busy_share, today=today)
-    priced = ({"gpu_label": _gpu_label(row), **asdict(row), "price_label": "quoted"} for row in rows)
-    return [_own_record(measured, assumed), *priced]
+    priced = [
+        {"gpu_label": _gpu_label(row), **asdict(row), "price_label": "quoted", "sequences_at_once": assumed.batch}
+        for row in rows
+    ]
+    records = [_own_record(measured, assumed), *priced]
+    return [{"row": i, **record, **measured.rests_on()} for i, record in enumerate(records)]
 
 
 def _gpu_label(row: CostRow) -> str:
@@ -96,7 +131,8 @@ def _gpu_label(row: CostRow) -> str:
 
 def _own_record(measured: Measured, assumed: Assumed) -> Record:
     """This machine: speeds as measured, at a price that is only ever the user's own."""
-    speeds = (measured.plain.output_tokens_per_second, measured.speculative.output_tokens_per_second)
+    fast = measured.speculative
+    speeds = (measured.plain.output_tokens_per_second, fast.output_tokens_per_second if fast else None)
     plain, speculative = (usd_per_million_tokens(assumed.own_usd_per_hour, s, assumed.busy_share) for s in speeds)
     rate = "no price given" if assumed.own_usd_per_hour is None else f"${assumed.own_usd_per_hour:g}/h, assumed"
 
@@ -107,13 +143,14 @@ def _own_record(measured: Measured, assumed: Assumed) -> Record:
         return f"{name}: {hourly} / ({speed:.6g} tok/s x 3600 x {assumed.busy_share:g} busy) x 1e6 = ${usd:.4g} per 1M"
 
     return {
-        "gpu_label": measured.device,
+        "gpu_label": measured.device.upper() if measured.device == "cpu" else measured.device,
         "provider": THIS_MACHINE,
-        "instance": "",
+        "instance": measured.hardware,
         "gpu": measured.device,
         "commitment": "",
         "region": "",
-        "as_of": date.today(),
+        "as_of": measured.day,
+        "stale": False,
         "usd_per_hour": assumed.own_usd_per_hour,
         "usd_per_gpu_hour": assumed.own_usd_per_hour,
         "plain_tokens_per_second": speeds[0],
@@ -124,23 +161,31 @@ def _own_record(measured: Measured, assumed: Assumed) -> Record:
         "speculative_usd_per_million_tokens": speculative,
         "saving_share": saving_share(plain, speculative),
         "provenance": "measured",
-        "how": f"measured: {measured.where}; output tokens a second, the prompt read included, one sequence",
+        "how": f"measured: {measured.where}\n{_basis(measured)}\n"
+        "output tokens over the time of whole requests, the prompt's reading included; one sequence at once",
         "formula": "; ".join([rate, line("plain", speeds[0], plain), line("speculative", speeds[1], speculative)]),
         "price_label": "assumed",
+        "sequences_at_once": 1,
     }
 
 
-def _explain(p: Projection) -> str:
+def _basis(measured: Measured) -> str:
+    rests = measured.rests_on()
+    text = f"rests on {rests['measured_tokens']} output tokens and {rests['measured_drafted_steps']} drafted steps"
+    return f"{text}; under {ENOUGH_TOKENS} tokens, not much to go by" if measured.few_tokens else text
+
+
+def _explain(p: Projection, measured: Measured) -> str:
     """The projection's own derivation and every input with its label, one a line."""
     inputs = [f"{a.name}: {a.value if isinstance(a.value, str) else f'{a.value:g}'} ({a.label})" for a in p.assumptions]
-    return "\n".join([p.formula, p.memory, *inputs])
+    run = f"the run: measured on {measured.where}; {_basis(measured)}"
+    return "\n".join([f"sequences at once: {p.batch}", run, p.formula, p.memory, *inputs])
 
 
-def same_row(records: Sequence[Record], gpu_label: str, instance: str, usd_per_gpu_hour: float) -> Record | None:
-    """The record behind a selected table row, whichever way the user has sorted it (and in whichever language)."""
-    for record in records:
-        if (record["gpu_label"], record["instance"]) == (gpu_label, instance):
-            usd = record["usd_per_gpu_hour"]
-            if usd is None or abs(usd - usd_per_gpu_hour) <= 1e-3 * usd:  # the table shows four digits
-                return record
-    return None
+def record_of(records: Sequence[Record], row: object) -> Record | None:
+    """The record with this row number, as a table's cell gives it; None for anything else."""
+    try:
+        number = int(float(str(row)))
+    except ValueError:
+        return None
+    return next((record for record in records if record["row"] == number), None)

@@ -7,107 +7,26 @@ connection) its `finally` sets the cancel flag, so the model is free within one 
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import Any
 
 from app.catalogue import Words
 from app.components.figures import encode_figures
-from app.components.token_view import encode_step
+from app.form import Form
+from app.session import Run, Session
+from engine.environment import environment
 from engine.errors import EngineError
-from engine.settings import DecodeSettings
-from engine.stats import Stats, compute_stats
-from engine.trace import Step
 
 log = logging.getLogger("specscope.app")
 
 UPDATES_PER_SECOND = 15
-View = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]  # status line, token view, figures
+# Held for each step: a stopped run's last forward may still be under way when the next run starts, and two at once
+# would slow each other and spoil both measurements.
+ENGINE = threading.Lock()
+View = tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, dict[str, Any] | None]
+"""Values for the status line, the token view, the figures and the prompt as sent."""
 Race = Callable[..., Any]
-
-
-@dataclass
-class Session:
-    """What one browser tab holds; lives in gr.State and is never shared. Replaced piece by piece by each run."""
-
-    run: str | None = None
-    state: str = "idle"
-    cancel: threading.Event | None = None
-    drafter: str = "none"
-    k: int = 0
-    greedy: bool = True
-    lossless: bool = True
-    records: list[str] = field(default_factory=list)
-    speculative: list[Step] = field(default_factory=list)
-    plain: list[Step] = field(default_factory=list)
-    reason: str | None = None
-    message: str | None = None
-    device: str = ""
-    where: str = ""
-    notices: tuple[str, ...] = ()
-
-    def measured(self) -> tuple[Stats | None, Stats | None]:
-        """(speculative, plain) of the latest run so far; None for an arm that has no step yet."""
-        arms = (self.speculative, self.plain)
-        return tuple(compute_stats(list(steps)) if steps else None for steps in arms)  # type: ignore[return-value]
-
-
-@dataclass(frozen=True)
-class Form:
-    """What the user chose, as the page's fields give it: a cleared number field is None."""
-
-    prompt: str
-    drafter: str
-    k: float | None
-    verifier: str
-    temperature: float | None
-    max_new_tokens: float | None = 128
-    top_k: float | None = 0
-    top_p: float | None = 1.0
-    min_p: float | None = 0.0
-    repetition_penalty: float | None = 1.0
-    stop: str = ""
-    seed: str = ""
-    ignore_eos: bool = False
-
-    def settings(self, words: Words) -> DecodeSettings:
-        """Raises EngineError with one sentence for a value that has no meaning."""
-
-        def number(name: str) -> float:
-            value = getattr(self, name)
-            if value is None:
-                raise EngineError(words("field_empty", name=words(name)))
-            return float(value)
-
-        def whole(name: str) -> int:
-            # Number fields hand over 5.0 for 5; what is not whole is refused, not rounded.
-            value = number(name)
-            if value != int(value):
-                raise EngineError(words("field_whole", name=words(name), value=f"{value:g}"))
-            return int(value)
-
-        if not self.prompt.strip():  # a chat template would turn it into a prompt about nothing
-            raise EngineError(words("prompt_empty"))
-        return DecodeSettings(
-            k=whole("k"),
-            max_new_tokens=whole("max_new_tokens"),
-            temperature=number("temperature"),
-            top_k=whole("top_k"),
-            top_p=number("top_p"),
-            min_p=number("min_p"),
-            repetition_penalty=number("repetition_penalty"),
-            stop=tuple(line for line in self.stop.split("\n") if line),
-            seed=self._seed(words),
-            ignore_eos=bool(self.ignore_eos),
-        )
-
-    def _seed(self, words: Words) -> int | None:
-        """A text field: a number field cannot be left empty without reading as 0, which is a seed like any other."""
-        text = self.seed.strip()
-        if text and not (text.isascii() and text.isdigit()):
-            raise EngineError(words("field_whole", name=words("seed"), value=text))
-        return int(text) if text else None
 
 
 def run(
@@ -121,105 +40,114 @@ def run(
 ) -> Iterator[View]:
     """Run both arms in turns and yield what the page shows, at most `UPDATES_PER_SECOND` times a second.
 
-    Never raises for a failed run: the failure is the last thing yielded, as one sentence.
+    Never raises for a failed run: the failure is the last thing yielded, as one sentence. Yields nothing more once
+    the session has moved on to another run.
     """
     words = words or Words("en")
-    cancel = threading.Event()
-    _begin(session, cancel, pair, form)
-    mine = session.run
+    mine = session.run = _new_run(pair, form, words)
     steps: Any = None
     try:
-        yield snapshot(session)
+        yield snapshot(mine)
         settings = form.settings(words)
-        session.k, session.greedy = settings.k, settings.greedy
-        session.lossless = form.verifier != "typical"
+        mine.k, mine.greedy = settings.k, settings.greedy
         steps = race(
             pair,
             form.prompt,
             settings,
             drafter=form.drafter,
             verifier=form.verifier,
-            cancel=cancel,
+            cancel=mine.cancel,
             alternatives=5,
         )
-        last = float("-inf")
-        for arm, step in steps:
-            if arm == "speculative":
-                session.speculative.append(step)
-                session.records.append(encode_step(step))
-            else:
-                session.plain.append(step)
-            session.state = "running"
+        mine.begin(steps.speculative.generation.trace, tuple(pair.notices))
+        mine.state = "running"
+        last, turns = float("-inf"), iter(steps)
+        while True:
+            with ENGINE:
+                turn = next(turns, None)
+            if turn is None or session.run is not mine:
+                break
+            mine.add(*turn)
             now = clock()
             if now - last >= 1 / UPDATES_PER_SECOND:
                 last = now
-                yield snapshot(session)
-        generation = steps.speculative.generation
-        session.reason = generation.finish_reason
-        session.notices = tuple(generation.trace.notices)
-        session.state = "stopped" if session.reason == "cancelled" else "done"
+                yield snapshot(mine)
     except EngineError as error:
-        session.state, session.message = "failed", str(error)
+        mine.state, mine.message = "failed", str(error)
     except Exception:
         log.exception("a run failed")
-        session.state, session.message = "failed", words("failed_unexpected")
+        mine.state, mine.message = "failed", words("failed_unexpected")
     finally:
         # Also reached by GeneratorExit: whatever closed this generator, the engine stops at its next check.
-        cancel.set()
-        if hasattr(steps, "close"):
-            steps.close()
-        if session.run == mine and session.state in ("starting", "running"):
-            session.state = "stopped"
-    yield snapshot(session)
+        mine.cancel.set()
+        try:
+            _settle(mine, steps)
+        finally:
+            mine.ended.set()
+    if session.run is mine:
+        yield snapshot(mine)
 
 
-def stop(session: Session) -> View:
-    """Flag the run to end at its next check and show what there is. Works for a run that has ended, too."""
-    if session.cancel is not None:
-        session.cancel.set()
-    if session.state in ("starting", "running"):
-        session.state = "stopped"
-    return snapshot(session)
+def stop(session: Session, patience_s: float = 0.0) -> View:
+    """Flag the run to end at its next check and show what there is. Works for a run that has ended, too.
+
+    patience_s: how long to wait for that check, so that what is shown is final; it is one step away.
+    """
+    mine = session.run
+    if mine is not None:
+        mine.cancel.set()
+        if not mine.ended.wait(patience_s):
+            mine.state = "stopped"
+    return snapshot(mine)
 
 
-def _begin(session: Session, cancel: threading.Event, pair: Any, form: Form) -> None:
-    """A fresh run in the same session object: the cost panel and Stop hold the object, not the run."""
-    fresh = replace(Session(), run=uuid.uuid4().hex, state="starting", cancel=cancel, where=_where(pair))
-    session.__dict__.update(fresh.__dict__)
-    session.device = str(pair.device)
-    session.k, session.drafter = int(form.k or 0), form.drafter
+def _settle(mine: Run, steps: Any) -> None:
+    """The engine lets go of its caches; what it did is read once more, for closing it may have released text."""
+    if steps is not None:
+        steps.close()
+        generation = steps.speculative.generation
+        mine.reason = generation.finish_reason
+        mine.rewrite_last(generation.trace.steps)
+    if mine.state != "failed":
+        mine.state = "stopped" if mine.reason in (None, "cancelled") else "done"
 
 
-def _where(pair: Any) -> str:
-    names = (pair.target.name, pair.device, pair.dtype, time.strftime("%Y-%m-%d"))
-    return " · ".join(str(n) for n in names)
+def _new_run(pair: Any, form: Form, words: Words) -> Run:
+    made_on = environment(str(pair.device))
+    hardware = str(made_on["gpu"] or made_on["cpu"])
+    if not made_on["gpu"]:
+        hardware += " · " + words("threads", n=made_on["threads"])
+    day = date.today()
+    return Run(
+        drafter=form.drafter,
+        verifier=form.verifier,
+        k=int(form.k or 0),
+        device=str(pair.device),
+        dtype=str(pair.dtype),
+        hardware=hardware,
+        where=" · ".join([str(pair.target.name), str(pair.dtype), hardware, day.isoformat()]),
+        day=day,
+    )
 
 
-def snapshot(session: Session) -> View:
-    """What the page shows for this session now: values for the status line, the token view and the figures."""
-    speculative, plain = session.measured()
+def snapshot(mine: Run | None) -> View:
+    """What the page shows for this run now."""
+    if mine is None:
+        return {"state": "idle"}, {"run": None, "state": "idle", "steps": []}, None, None
+    done = mine.speculative.stats()
     status = {
-        "state": session.state,
-        "message": session.message,
-        "tokens": speculative.output_tokens if speculative else 0,
-        "steps": speculative.steps if speculative else 0,
-        "reason": session.reason,
+        "state": mine.state,
+        "message": mine.message,
+        "tokens": done.output_tokens if done else 0,
+        "steps": done.steps if done else 0,
+        "reason": mine.reason,
     }
     tokens = {
-        "run": session.run,
-        "state": session.state,
-        "greedy": session.greedy,
-        "steps": list(session.records),
+        "run": mine.id,
+        "state": mine.state,
+        "greedy": mine.greedy,
+        "verifier": mine.verifier,
+        "steps": list(mine.records),
     }
-    figures = encode_figures(
-        session.state, session.k, speculative, plain, _same(session), session.where, session.notices
-    )
-    return status, tokens, figures
-
-
-def _same(session: Session) -> tuple[int, int] | None:
-    """How many tokens of the two arms agree, counted only where they must: greedy, lossless, at the end."""
-    if session.state != "done" or not (session.greedy and session.lossless):
-        return None
-    ours, theirs = ([t for s in arm for t in s.emitted] for arm in (session.speculative, session.plain))
-    return sum(a == b for a, b in zip(ours, theirs, strict=False)), max(len(ours), len(theirs))
+    sent = {"text": mine.prompt_text, "tokens": mine.prompt_tokens} if mine.prompt_tokens else None
+    return status, tokens, encode_figures(mine), sent

@@ -9,12 +9,16 @@ import gradio as gr
 from app import explore
 from app.catalogue import Words, t, words_for
 from app.components.figures import figures_view, status_line
+from app.components.sent_view import sent_view
 from app.components.token_view import token_view
 from app.examples import EXAMPLES
+from app.form import Form
+from app.session import Session
 from engine import DRAFTERS, VERIFIERS
 from engine.settings import MAX_K
 
 ENGINE_QUEUE = "engine"  # every event that touches the model shares this one queue
+STOP_PATIENCE_S = 10.0  # a step, or one chunk of a long prompt, is well inside it
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class ExploreTab:
 
 def build(pair: Any, race: Any) -> ExploreTab:
     drafters, verifiers = _choices(pair, Words("en"))
-    session = gr.State(explore.Session())
+    session = gr.State(Session())
     with gr.Row(elem_id="sv-explore", equal_height=False):
         with gr.Column(scale=0, min_width=300, elem_id="sv-controls"):
             prompt = gr.Textbox(
@@ -66,12 +70,14 @@ def build(pair: Any, race: Any) -> ExploreTab:
         with gr.Column(scale=3, min_width=320, elem_id="sv-stream"):
             status = status_line({"state": "idle"}, elem_id="sv-status")
             tokens = token_view(elem_id="sv-tokens")
+            with gr.Accordion(t("sent"), open=False, elem_id="sv-sent-box"):
+                sent = sent_view(elem_id="sv-sent")
         with gr.Column(scale=1, min_width=270, elem_id="sv-live"):
             figures = figures_view(elem_id="sv-figures")
-    outputs = [status, tokens, figures]
+    outputs = [status, tokens, figures, sent]
 
-    def on_run(request: gr.Request, held: explore.Session, *fields: Any) -> Iterator[Any]:
-        yield from explore.run(pair, held, explore.Form(*fields), race, words=words_for(request))
+    def on_run(request: gr.Request, held: Session, *fields: Any) -> Iterator[Any]:
+        yield from explore.run(pair, held, Form(*fields), race, words=words_for(request))
 
     running = start.click(
         on_run,
@@ -84,7 +90,7 @@ def build(pair: Any, race: Any) -> ExploreTab:
         api_visibility="private",
     )
     stopped = halt.click(
-        explore.stop,
+        lambda held: explore.stop(held, STOP_PATIENCE_S),
         inputs=session,
         outputs=outputs,
         cancels=[running],
@@ -109,7 +115,7 @@ def _choices(pair: Any, words: Words) -> tuple[list[tuple[str, str]], list[tuple
 
 
 def _more(pair: Any) -> list[Any]:
-    """The rest of the settings, in the order of `explore.Form`."""
+    """The rest of the settings, in the order of `Form`."""
     longest = max(16, min(1024, pair.context_length or 1024))
     fields: list[Any] = [
         gr.Slider(

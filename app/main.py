@@ -92,3 +92,5 @@ def _header(pair: Any) -> None:
         gr.Markdown(t("tagline"), elem_id="sv-tagline")
         # A model's name is untrusted text: neither Markdown nor HTML.
         plain_text(f"{pair.target.name} · {pair.device} · {pair.dtype}", elem_id="sv-running")
+    if pair.notices:
+        plain_text("\n".join(pair.notices), elem_id="sv-pair-notices")

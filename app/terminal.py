@@ -1,13 +1,13 @@
 """How the command line looks: steps as they are decoded, tables, progress. Text of a model is never markup."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -29,20 +29,26 @@ def fail(message: str) -> None:
     err.print(Text.assemble(("error: ", "red bold"), message), soft_wrap=True)
 
 
-def show_steps(steps: Iterable[Any], to_stdout: bool) -> None:
-    """Decode to the end. In a terminal each step is shown with its marks; into a pipe goes the text alone."""
-    if to_stdout and out.is_terminal:
+def show_steps(run: Any, to_stdout: bool) -> Any:
+    """Decode to the end and return the generation. In a terminal each step is shown with its marks; into a pipe goes
+    the text alone."""
+    marked = to_stdout and out.is_terminal
+    if marked:
         err.print(legend())
-        for step in steps:
+    written = 0
+    for step in run:
+        if marked:
             out.print(step_text(step), end="")
-        out.print()
-        return
-    for step in steps:
-        if to_stdout:
-            sys.stdout.write(step.text)
+        elif to_stdout:
+            written += sys.stdout.write(step.text)
             sys.stdout.flush()
-    if to_stdout:
-        sys.stdout.write("\n")
+    result = run.generation
+    if marked:
+        out.print()
+    elif to_stdout:
+        # A run that was stopped lets go of text that it had held back.
+        sys.stdout.write(result.text[written:] + "\n")
+    return result
 
 
 def legend() -> Text:
@@ -115,7 +121,9 @@ def show_numbers(result: Any) -> None:
 
 
 def _greedy(result: Any) -> bool:
-    return bool(result.trace.settings["temperature"] < 1e-5)
+    from engine.settings import GREEDY_BELOW
+
+    return bool(result.trace.settings["temperature"] < GREEDY_BELOW)
 
 
 def show_comparison(result: Any, wanted: int) -> None:
@@ -178,13 +186,14 @@ def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
 @contextmanager
 def weights_progress() -> Iterator[Callable[[str, int, int | None], None]]:
     """Bars for the phases of getting weights; nothing is shown for phases that never come."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[amount]}"))
     with Progress(*columns, console=err, transient=True) as bar:
         tasks: dict[str, Any] = {}
 
         def report(phase: str, done: int, total: int | None) -> None:
             if phase not in tasks:
-                tasks[phase] = bar.add_task(phase, total=total)
-            bar.update(tasks[phase], completed=done, total=total)
+                tasks[phase] = bar.add_task(phase, total=total, amount="")
+            amount = f"{done} s" if phase == "wait" else f"{done / 1e6:.0f} MB" if done else ""
+            bar.update(tasks[phase], completed=done, total=total, amount=amount)
 
         yield report

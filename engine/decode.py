@@ -123,18 +123,29 @@ class Stream(Iterator[Step]):
             self.alternatives, prefill, (drafted - start, verified - drafted, done - verified),
         )  # fmt: skip
 
+    def close(self) -> None:
+        """End the run where it is and let go of its cache; what it did stays readable."""
+        if self.finish_reason is None:
+            self._cancelled()
+        self.cache, self.drafter = self.target.new_cache(), None
+
     def _cancelled(self) -> None:
         self.finish_reason = "cancelled"
         rest = self.ending.rest()
-        if rest:  # no later step can show it
+        if rest and self.steps:  # no later step can show it
             last = self.steps[-1]
             self.steps[-1] = replace(last, texts=(*last.texts[:-1], last.texts[-1] + rest))
 
     def _draft(self) -> Draft:
+        if self.drafter is None:
+            return Draft()
         # A step emits up to k + 1 tokens, so the last one needs no draft.
         k = min(self.settings.k, self.ending.left - 1)
-        if self.drafter is None or not self.steps or k < 1:
-            return Draft(note=None if self.drafter is None or not self.steps else "nothing left to draft for")
+        if k < 1:
+            return Draft(note="nothing left to draft for" if self.steps else None)
+        if not self.steps:
+            self.drafter.begin(self.context, self.cancel)
+            return Draft()
         return self.drafter.propose(self.context, k)
 
     def _prefill(self) -> int:

@@ -11,8 +11,6 @@ import math
 
 from engine.gpu_specs import GpuSpec, SpecError, load_gpu_specs, match_price_gpu
 from engine.roofline import (
-    DEFAULT_EFFICIENCY,
-    DEFAULT_FORWARD_OVERHEAD_S,
     StepTime,
     decode_step,
     decode_step_seconds,

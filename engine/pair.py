@@ -60,7 +60,8 @@ class Pair:
                 raise EngineError(
                     f"target is on {runner.device} and draft on {drafter.device}; move both to one device first"
                 )
-        unknown = getattr(tokenizer, "unk_token_id", None) or getattr(tokenizer, "pad_token_id", None) or 0
+        named = (getattr(tokenizer, name, None) for name in ("unk_token_id", "pad_token_id"))
+        unknown = next((i for i in named if i is not None), 0)
         return cls(
             name=name or (f"{target_name} + {draft_name}" if draft is not None else target_name),
             target=runner,

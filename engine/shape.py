@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -129,7 +130,7 @@ class ModelShape:
         """
         if not self.experts:
             return 0.0
-        return self.experts * (1 - (1 - self.experts_per_token / self.experts) ** tokens)
+        return self.experts * (1 - math.pow(1 - self.experts_per_token / self.experts, tokens))
 
     def params_read(self, tokens: float) -> float:
         """Parameters that a forward over `tokens` tokens must read; it grows with width for MoE."""

@@ -62,7 +62,7 @@ class Stats:
     verify_s: float
     other_s: float
     prefill_s: float
-    """The first step's draft and verify time: it reads the prompt. draft_s, verify_s and other_s cover the steps after it."""
+    """The first step's draft and verify time: it reads the prompt. The three above cover the steps after."""
 
     def as_dict(self) -> dict[str, Any]:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
@@ -155,12 +155,29 @@ def level(plain: Sequence[Step], speculative: Sequence[Step]) -> tuple[int, int]
     return best
 
 
+def rounds(plain: Sequence[Step], speculative: Sequence[Step]) -> list[tuple[float, float]]:
+    """(plain ms, speculative ms) from each point where both arms are level to the next; what lies behind the last
+    such point is left out. Their sums are the times for the same number of tokens."""
+    found, behind = [], iter(plain)
+    tokens, plain_ms, fast_ms = 0, 0.0, 0.0  # tokens: how far speculation is ahead
+    for step in speculative:
+        tokens += len(step.emitted)
+        fast_ms += step.total_ms
+        while tokens > 0 and (other := next(behind, None)) is not None:
+            tokens -= len(other.emitted)
+            plain_ms += other.total_ms
+        if tokens == 0:
+            found.append((plain_ms, fast_ms))
+            plain_ms = fast_ms = 0.0
+    return found
+
+
 def speedup(plain: Sequence[Step], speculative: Sequence[Step]) -> float | None:
     """Plain seconds / speculative seconds for the same number of tokens, prompts read included; below 1 is a
     slow-down. None before both arms have emitted a token."""
-    i, j = level(plain, speculative)
-    fast = sum(s.total_ms for s in speculative[:j])
-    return sum(s.total_ms for s in plain[:i]) / fast if fast > 0 else None
+    both = rounds(plain, speculative)
+    fast = sum(ms for _, ms in both)
+    return sum(ms for ms, _ in both) / fast if fast > 0 else None
 
 
 def percentile(values: Iterable[float], share: float) -> float | None:

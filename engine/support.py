@@ -5,7 +5,11 @@ from typing import Any
 from engine.errors import UnsupportedModelError
 
 # Layer kinds whose state is a key and a value for each token, which a shorter length forgets.
-ROLLS_BACK = {"full_attention", "sliding_attention"}
+ROLLS_BACK = {"full_attention", "sliding_attention", "chunked_attention"}
+
+
+# Words in the names of layer kinds that fold all tokens into one state.
+RECURRENT = ("linear", "mamba", "recurrent", "conv", "ssm", "rwkv", "hybrid")
 
 
 def text_config(model: Any) -> Any:
@@ -29,11 +33,17 @@ def check_supported(model: Any) -> None:
         )
     layers = getattr(config, "layer_types", None) or ()
     foreign = sorted({*layers} - ROLLS_BACK)
-    if getattr(model, "_is_stateful", False) or foreign:
-        what = f"its {', '.join(foreign)} layers keep" if foreign else "it keeps"
+    recurrent = [name for name in foreign if any(word in name for word in RECURRENT)]
+    if getattr(model, "_is_stateful", False) or recurrent:
+        what = f"its {', '.join(recurrent)} layers keep" if recurrent else "it keeps"
         raise UnsupportedModelError(
             f"{kind} cannot be decoded speculatively here: {what} a running state that rejected tokens have already "
-            "changed and that no shorter length can undo; use a model with standard (full or sliding) attention"
+            "changed and that no shorter length can undo; use a model with full, sliding or chunked attention"
+        )
+    if foreign:
+        raise UnsupportedModelError(
+            f"{kind} has {', '.join(foreign)} layers, and whether a shorter length undoes their state has not been "
+            "shown; use a model with full, sliding or chunked attention"
         )
 
 

@@ -32,12 +32,13 @@ def check_same_vocabulary(target: Any, draft: Any, target_name: str, draft_name:
         )
     first = regular[0]
     overlap = len({*ours.values()} & {*theirs.values()}) / max(len(ours), 1)
+    same = sum(theirs.get(i) == t for i, t in ours.items()) / max(len(ours), 1)
 
     def reads(vocab: dict[int, str]) -> str:
         return repr(vocab[first]) if first in vocab else "nothing"
 
     raise VocabularyError(
         f"{target_name} and {draft_name} have different vocabularies: id {first} is {reads(ours)} in the target and "
-        f"{reads(theirs)} in the draft, which knows {overlap:.1%} of the target's tokens; use a draft of the same "
-        "model family, or the drafter 'prompt_lookup', which needs none"
+        f"{reads(theirs)} in the draft (overlap: the draft knows {overlap:.1%} of the target's tokens, {same:.1%} "
+        "under the same id); use a draft of the same model family, or the drafter 'prompt_lookup', which needs none"
     )

@@ -1,12 +1,14 @@
 """The live figures beside the tokens: speed of both arms, acceptance and where the time goes."""
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
 from app.components.base import json_view
-from engine.stats import Stats, speedup
+from engine.stats import Stats
+
+if TYPE_CHECKING:
+    from app.session import Run
 
 
 def figures_view(value: Any = None, *, elem_id: str) -> gr.HTML:
@@ -19,41 +21,41 @@ def status_line(value: Any = None, *, elem_id: str) -> gr.HTML:
     return json_view(("status.js",), value, elem_id=elem_id)
 
 
-def encode_figures(
-    state: str,
-    k: int,
-    speculative: Stats | None,
-    plain: Stats | None,
-    same_tokens: tuple[int, int] | None = None,
-    where: str = "",
-    notices: Sequence[str] = (),
-) -> dict[str, Any]:
+def encode_figures(run: "Run") -> dict[str, Any]:
     """Numbers as numbers, absent as None: the browser writes them in the reader's own notation.
 
-    same_tokens: (agreeing, compared) between the two arms, given only where they must agree (temperature 0).
+    Speeds are of both arms over the same tokens (`compared` of them); acceptance is of every speculative step.
     """
+    done = run.speculative.stats()  # before `compared`: each arm's numbers are then computed once an update
+    speculative, plain = run.compared()
+    compared = speculative.output_tokens if speculative else 0
     return {
-        "state": state,
-        "k": k,
-        "speedup": speedup(plain, speculative),
-        "speculative": _arm(speculative),
+        "state": run.state,
+        "k": run.k,
+        "drafts": run.drafts,
+        "compared": compared,
+        # One token is the prompt's reading alone: no speed of decoding yet.
+        "speedup": run.speedup() if compared >= 2 else None,
+        "speculative": _arm(speculative) if run.drafts else None,
         "plain": _arm(plain),
-        "tau": speculative and speculative.mean_acceptance_length,
-        "accept_rate": speculative and speculative.draft_acceptance_rate,
-        "per_position": list(speculative.acceptance_rate_per_position) if speculative else [],
-        "drafted_steps": speculative.drafted_steps if speculative else 0,
-        "split": [speculative.draft_s, speculative.verify_s, speculative.other_s] if speculative else None,
-        "steps": speculative.steps if speculative else 0,
-        "same": list(same_tokens) if same_tokens else None,
-        "where": where,
-        "notices": list(notices),
+        "tau": done and done.mean_acceptance_length,
+        "accept_rate": done and done.draft_acceptance_rate,
+        "per_position": list(done.acceptance_rate_per_position) if done else [],
+        "drafted_steps": done.drafted_steps if done else 0,
+        "split": [done.draft_s, done.verify_s, done.other_s] if done else None,
+        "steps": done.steps if done else 0,
+        "tokens": done.output_tokens if done else 0,
+        "forwards": done.target_forwards if done else 0,
+        "same": run.agreement(),
+        "temperature": run.temperature,
+        "greedy": run.greedy,
+        # As text: a seed may have more digits than a number of the browser's holds.
+        "seed": None if run.seed is None else str(run.seed),
+        "draft_model": run.drafter == "model",
+        "where": run.where,
+        "notices": list(run.notices),
     }
 
 
 def _arm(stats: Stats | None) -> dict[str, Any] | None:
-    return stats and {
-        "tps": stats.output_tokens_per_second,
-        "tokens": stats.output_tokens,
-        "forwards": stats.target_forwards,
-        "ttft_s": stats.ttft_s,
-    }
+    return stats and {"tps": stats.output_tokens_per_second, "ttft_s": stats.ttft_s}

@@ -11,9 +11,10 @@ from engine.trace import Alternative, Proposal, Step, TokenText
 
 def token_view(value: Any = None, *, elem_id: str) -> gr.HTML:
     """value: {"run": id, "state": "idle"|"running"|"done"|"stopped"|"failed", "greedy": bool,
-    "steps": [`encode_step` records]}.
+    "verifier": name, "steps": [`encode_step` records]}.
 
-    The list may be sent whole each time: steps already shown are not looked at again. A new run id starts afresh.
+    The list may be sent whole each time: of the steps already shown only the last is looked at again, for a Stop may
+    rewrite it. A new run id starts afresh.
     """
     return json_view(("token_card.js", "token_view.js"), value, elem_id=elem_id)
 
@@ -57,6 +58,8 @@ def _proposal(p: Proposal) -> dict[str, Any]:
         "q": _short(p.q),
         "u": _short(p.u),
         "accept": _short(p.accept_probability),
+        # Decided here: after rounding, u and what it was held against may look equal.
+        "passed": None if p.u is None else p.u < p.accept_probability,
         "status": p.status,
         "target": [_alternative(a) for a in p.target_top],
         "draft": [_alternative(a) for a in p.draft_top],

@@ -1,6 +1,7 @@
 """Baseline against speculation: the same prompts, weights and device, interleaved, as a ratio with its interval."""
 
 import random
+import secrets
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -9,9 +10,10 @@ from typing import Any
 from engine.bench.race import race
 from engine.bench.suites import BenchPrompt
 from engine.decode import Generation
+from engine.errors import EngineError
 from engine.pair import Pair
 from engine.settings import DecodeSettings
-from engine.stats import Stats, pool_stats
+from engine.stats import Stats, pool_stats, rounds
 from engine.text import Prompt
 
 RESAMPLES = 2000
@@ -23,8 +25,9 @@ ALL = "all"
 class ArmResult:
     """One arm over one category ("all" is the whole suite).
 
-    seconds: the engine's own, prompts read included. ratio: baseline seconds a token / this arm's; above 1 is faster.
-    interval: 95% of the ratio under resampling of whole prompts, None below two prompts. spread: lowest and highest
+    seconds: the engine's own, prompts read included. ratio: baseline seconds / this arm's for the same tokens; above 1
+    is faster. interval: 95% of the ratio when whole prompts are resampled (the rounds of a single prompt); None when
+    there is nothing to resample. spread: lowest and highest
     ratio of a single run. n: runs.
     """
 
@@ -51,25 +54,28 @@ class ArmResult:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One prompt, decoded both ways in lock-step."""
+    """One prompt, decoded both ways in lock-step. rounds: see `engine.stats.rounds`."""
 
     category: str
     prompt: int
     plain: Generation
     speculative: Generation
+    rounds: tuple[tuple[float, float], ...]
 
-    @property
-    def ratio(self) -> float | None:
-        return _ratio([self])
+    @classmethod
+    def of(cls, category: str, prompt: int, plain: Generation, speculative: Generation) -> "Sample":
+        return cls(category, prompt, plain, speculative, tuple(rounds(plain.trace.steps, speculative.trace.steps)))
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """arms: for each category and for "all", plain and speculative. complete: False when it was stopped early."""
+    """arms: for each category and for "all", plain and speculative. complete: False when it was stopped early.
+    settings: with the seed of the first repeat; each later repeat adds one."""
 
     samples: tuple[Sample, ...]
     drafter: str
     complete: bool
+    settings: DecodeSettings
 
     @property
     def categories(self) -> list[str]:
@@ -99,7 +105,7 @@ class Comparison:
         if ratio is None:
             return "nothing was measured"
         if interval is None:
-            return f"{ratio:.2f}x, from too few prompts for an interval"
+            return f"{ratio:.2f}x, from too few steps for an interval"
         span = f"{ratio:.2f}x ({interval[0]:.2f} to {interval[1]:.2f})"
         if interval[0] > 1:
             return f"{span}: faster"
@@ -110,7 +116,7 @@ class Comparison:
         plain = name == "plain"
         runs = [s.plain if plain else s.speculative for s in samples]
         stats = pool_stats([(g.trace.steps, len(g.trace.prompt_token_ids)) for g in runs])
-        ratios = [1.0 if plain else r for s in samples if (r := s.ratio) is not None]
+        ratios = [1.0 if plain else r for s in samples if (r := _ratio([s])) is not None]
         return ArmResult(
             name=name,
             category=category,
@@ -119,7 +125,7 @@ class Comparison:
             seconds=stats.e2e_s,
             output_tokens_per_second=stats.output_tokens_per_second,
             ratio=(1.0 if plain else _ratio(samples)) if stats.output_tokens else None,
-            interval=None if plain else _bootstrap(samples),
+            interval=((1.0, 1.0) if plain else _bootstrap(samples)) if stats.output_tokens else None,
             spread=(min(ratios), max(ratios)) if ratios else None,
             stats=stats,
         )
@@ -138,25 +144,30 @@ def compare(
     """Decode every prompt `repeats` times, plain and speculative in lock-step, after a warm-up that is dropped.
 
     progress(done, total) is called after each prompt. cancel: what is finished by then is reported. At temperature 0
-    both arms emit the same tokens; above it the ratio is per token.
+    both arms emit the same tokens; above it each prompt counts up to where both arms are level.
     """
+    if isinstance(prompts, str):
+        raise EngineError("prompts is a list of prompts; put the one prompt into a list")
+    if repeats < 1:
+        raise EngineError(f"repeats must be a whole number of at least 1, not {repeats!r}")
     settings = settings or DecodeSettings()
+    if settings.seed is None:
+        settings = replace(settings, seed=secrets.randbits(32))
     cancel = cancel or threading.Event()
     rows = [p if isinstance(p, BenchPrompt) else BenchPrompt(ALL, p) for p in prompts]  # type: ignore[arg-type]
-    total = len(rows) * repeats
     samples: list[Sample] = []
     if rows:
         _decode_both(pair, rows[0], replace(settings, max_new_tokens=WARM_UP_TOKENS), drafter, verifier, cancel, 0)
     for repeat in range(repeats):
+        seeded = replace(settings, seed=(settings.seed or 0) + repeat)
         for at, row in enumerate(rows):
-            seeded = settings if settings.seed is None else replace(settings, seed=settings.seed + repeat)
             sample = _decode_both(pair, row, seeded, drafter, verifier, cancel, at)
             if cancel.is_set():
-                return Comparison(tuple(samples), drafter, complete=False)
+                return Comparison(tuple(samples), drafter, False, settings)
             samples.append(sample)
             if progress:
-                progress(len(samples), total)
-    return Comparison(tuple(samples), drafter, complete=True)
+                progress(len(samples), len(rows) * repeats)
+    return Comparison(tuple(samples), drafter, True, settings)
 
 
 def _decode_both(
@@ -171,33 +182,31 @@ def _decode_both(
     both = race(pair, row.prompt, settings, drafter, verifier, cancel)
     for _ in both:
         pass
-    return Sample(row.category, at, both.plain.generation, both.speculative.generation)
+    return Sample.of(row.category, at, both.plain.generation, both.speculative.generation)
 
 
 def _ratio(samples: Sequence[Sample]) -> float | None:
-    """Seconds a token, plain over speculative, of the totals."""
-    plain = [s.plain.stats for s in samples]
-    fast = [s.speculative.stats for s in samples]
-    plain_tokens, fast_tokens = sum(s.output_tokens for s in plain), sum(s.output_tokens for s in fast)
-    plain_s, fast_s = sum(s.e2e_s for s in plain), sum(s.e2e_s for s in fast)
-    if not plain_tokens or not fast_tokens or fast_s <= 0:
-        return None
-    return (plain_s / plain_tokens) / (fast_s / fast_tokens)
+    """Plain over speculative, of the totals for the same tokens."""
+    return _of_totals([r for s in samples for r in s.rounds])
+
+
+def _of_totals(times: Sequence[tuple[float, float]]) -> float | None:
+    fast = sum(ms for _, ms in times)
+    return sum(ms for ms, _ in times) / fast if fast > 0 else None
 
 
 def _bootstrap(samples: Sequence[Sample]) -> tuple[float, float] | None:
-    """95% percentile interval of the ratio of totals, whole prompts resampled (repeats of one prompt are not
-    independent of each other)."""
-    groups: dict[int, list[Sample]] = {}
+    """95% percentile interval of the ratio of totals. Whole prompts are resampled, since repeats and rounds of one
+    prompt depend on each other; where there is one prompt only, its rounds are, and the interval speaks of it alone."""
+    prompts: dict[int, list[tuple[float, float]]] = {}
     for s in samples:
-        groups.setdefault(s.prompt, []).append(s)
-    if len(groups) < 2:
+        prompts.setdefault(s.prompt, []).extend(s.rounds)
+    if len(prompts) > 1:
+        pool = [(sum(p for p, _ in times), sum(f for _, f in times)) for times in prompts.values()]
+    else:
+        pool = [r for times in prompts.values() for r in times]
+    if len(pool) < 2:
         return None
-    pools = list(groups.values())
     pick = random.Random(0)
-    ratios = sorted(
-        r
-        for _ in range(RESAMPLES)
-        if (r := _ratio([s for group in pick.choices(pools, k=len(pools)) for s in group])) is not None
-    )
+    ratios = sorted(r for _ in range(RESAMPLES) if (r := _of_totals(pick.choices(pool, k=len(pool)))) is not None)
     return (ratios[int(0.025 * len(ratios))], ratios[int(0.975 * len(ratios))]) if ratios else None

@@ -1,7 +1,7 @@
 """Speculative and plain decoding of one prompt in lock-step, so that whatever slows the machine slows both."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Literal
 
 from engine.decode import Stream
@@ -25,7 +25,7 @@ class Race(Iterator[tuple[Arm, Step]]):
     def __next__(self) -> tuple[Arm, Step]:
         return next(self._steps)
 
-    def _run(self) -> Iterator[tuple[Arm, Step]]:
+    def _run(self) -> Generator[tuple[Arm, Step], None, None]:
         emitted = {"speculative": 0, "plain": 0}
         for step in self.speculative:
             emitted["speculative"] += len(step.emitted)
@@ -36,6 +36,12 @@ class Race(Iterator[tuple[Arm, Step]]):
                     break
                 emitted["plain"] += len(behind.emitted)
                 yield "plain", behind
+
+    def close(self) -> None:
+        """End both arms where they are and let go of their caches; what they did stays readable."""
+        self._steps.close()
+        for arm in (self.speculative, self.plain):
+            arm.close()
 
     @property
     def speedup(self) -> float | None:

@@ -15,12 +15,14 @@ from engine.theory import expected_tokens_per_step
 
 @dataclass(frozen=True, slots=True)
 class TunePoint:
-    """One K. ratio, interval, mean_acceptance_length: measured. alpha: accepted / tested, measured at this K.
+    """One K. ratio, interval, mean_acceptance_length: measured. decode_ratio: measured, behind the first token, which
+    no draft speeds up; the one that `predicted` speaks of. alpha: accepted / tested, measured at this K.
     verify_cost: median verify time of k+1 tokens / of one token, measured. drafted_share: steps that drafted.
     predicted: the speed-up that theory gives for `alpha` of the whole sweep and the costs measured at this K."""
 
     k: int
     ratio: float | None
+    decode_ratio: float | None
     interval: tuple[float, float] | None
     mean_acceptance_length: float | None
     alpha: float | None
@@ -83,6 +85,7 @@ def _point(k: int, comparison: Comparison, alpha: float | None) -> TunePoint:
     return TunePoint(
         k=k,
         ratio=arm.ratio,
+        decode_ratio=_decode_ratio(comparison),
         interval=arm.interval,
         mean_acceptance_length=stats.mean_acceptance_length,
         alpha=stats.alpha,
@@ -91,6 +94,11 @@ def _point(k: int, comparison: Comparison, alpha: float | None) -> TunePoint:
         predicted=predicted,
         comparison=comparison,
     )
+
+
+def _decode_ratio(comparison: Comparison) -> float | None:
+    plain, speculative = comparison.plain.stats.tpot_s, comparison.speculative.stats.tpot_s
+    return plain / speculative if plain and speculative else None
 
 
 def _pooled_alpha(comparisons: Sequence[Comparison]) -> float | None:

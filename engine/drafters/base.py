@@ -1,5 +1,6 @@
 """The drafter contract: propose from the context, then observe what became of it."""
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -26,6 +27,10 @@ class Drafter(Protocol):
     """
 
     name: str
+
+    def begin(self, prompt: Sequence[int], cancel: threading.Event) -> None:
+        """Read the prompt, in the step that the target reads it; return early when cancelled."""
+        ...
 
     def propose(self, context: Sequence[int], k: int) -> Draft:
         """At most k tokens to follow `context` (prompt and output so far). k >= 1."""

@@ -1,5 +1,6 @@
 """A second, smaller model drafts, one token at a time, from its own law under the same settings as the target."""
 
+import threading
 from collections.abc import Sequence
 
 import torch
@@ -35,6 +36,15 @@ class ModelDrafter:
         self.unknown_id = unknown_id if unknown_id < runner.embedding_rows else 0
         self.cache = runner.new_cache()
 
+    def begin(self, prompt: Sequence[int], cancel: threading.Event) -> None:
+        limit = self.runner.context_length
+        if limit is not None and len(prompt) >= limit:
+            return  # it will never propose
+        for at in range(0, len(prompt), PREFILL_CHUNK):
+            if cancel.is_set():
+                return
+            self._read(list(prompt[at : at + PREFILL_CHUNK]))
+
     @torch.inference_mode()
     def propose(self, context: Sequence[int], k: int) -> Draft:
         room = k if self.runner.context_length is None else self.runner.context_length - len(context) + 1
@@ -44,9 +54,6 @@ class ModelDrafter:
         laws: list[Tensor] = []
         raw: list[Tensor] = []
         fresh = list(context[self.cache.length :])
-        while len(fresh) > PREFILL_CHUNK:
-            self._read(fresh[:PREFILL_CHUNK])
-            fresh = fresh[PREFILL_CHUNK:]
         for _ in range(min(k, room)):
             logits = self._read(fresh)  # [1, V]
             seen = [*context, *tokens] if self.settings.repetition_penalty != 1.0 else ()

@@ -6,6 +6,7 @@ it. Where fewer than k followed, the text is repeating itself and the proposal g
 The suffix is never matched with itself. With no match nothing is proposed, and the step is a plain one.
 """
 
+import threading
 from collections.abc import Sequence
 
 from engine.drafters.base import Draft
@@ -25,6 +26,9 @@ class PromptLookupDrafter:
         # n-gram -> the position behind its most recent occurrence. Only n-grams with a follower are in it.
         self._next: dict[tuple[int, ...], int] = {}
         self._indexed = 0
+
+    def begin(self, prompt: Sequence[int], cancel: threading.Event) -> None:
+        self._index(prompt)
 
     def propose(self, context: Sequence[int], k: int) -> Draft:
         self._index(context)

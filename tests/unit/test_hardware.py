@@ -1,4 +1,4 @@
-"""Roofline, memory plan and projection against arithmetic; names of the price table against the data sheets."""
+"""Roofline and memory plan against arithmetic; names of the price table against the data sheets."""
 
 import csv
 import math
@@ -21,7 +21,6 @@ from engine.hardware import (
     load_gpu_specs,
     match_price_gpu,
     memory_plan,
-    project,
 )
 
 PRICES = Path(__file__).parents[2] / "pricing" / "data" / "gpu_prices.csv"
@@ -161,70 +160,6 @@ def test_a_step_never_gets_shorter_with_more_width_context_or_rows(width, contex
         assert decode_step_seconds(shape, H100, width, context, batch + 1) >= here
 
 
-def test_a_projection_follows_from_its_numbers():
-    # plain 4.016 ms; verify of 4 tokens reads the same. tau 3, 2 tokens a forward: half of the forwards drafted.
-    # Every forward takes 4.016 ms and gives 2 tokens: speed-up 2 without a draft model.
-    got = project(ROUND, ROUND_GPU, 3.0, 2.0, 3, context_tokens=1000, efficiency=0.5, overhead_s=0)
-    assert got.plain_tokens_per_second == pytest.approx(1 / 4.016e-3)
-    assert got.speculative_tokens_per_second == pytest.approx(2 / 4.016e-3)
-    assert got.speedup == pytest.approx(2.0)
-    assert got.drafted_share == pytest.approx(0.5)
-    assert (got.provenance, got.bound_by) == ("projected", "memory")
-    assert "4.016 ms" in got.formula
-    labels = {a.name: a.label for a in got.assumptions}
-    assert labels["efficiency"] == "assumed"
-    assert labels["mean_acceptance_length"] == "measured"
-    assert labels["gpu figures"] == "quoted"
-
-
-def test_a_draft_model_costs_k_forwards_of_its_own():
-    # draft: 1e8 params -> (2e8 + 8e6) / 5e11 = 0.416 ms, three of them 1.248 ms; 4.016 + 1.248 = 5.264 ms for 3 tokens
-    draft = replace(ROUND, n_params=10**8, n_active_params=10**8)
-    got = project(ROUND, ROUND_GPU, 3.0, 3.0, 3, draft, context_tokens=1000, efficiency=0.5, overhead_s=0)
-    assert got.draft_s == pytest.approx(1.248e-3)
-    assert got.speedup == pytest.approx(3 * 4.016 / 5.264)
-
-
-def test_a_mixture_of_experts_can_lose_although_most_drafts_are_accepted():
-    # F11. 64 experts, 2 a token, nearly all weights in experts: 2 tokens wake 64 * (1 - (62/64)^2) = 3.94 of them
-    shape = ModelShape(
-        65 * 10**8, 3 * 10**8, 10, 1000, 2, 100, 1000, experts=64, experts_per_token=2, expert_params=10**8
-    )
-    got = project(shape, ROUND_GPU, 1.6, 1.6, 1, context_tokens=0, overhead_s=0)
-    # reads: 1e8 dense + 2e8 -> 3e8 plain; 1e8 + 3.9375e8 = 4.9375e8 to verify: 1.6 * 3 / 4.9375 = 0.972
-    assert got.speedup == pytest.approx(0.9722, abs=1e-4)
-    dense = project(ROUND, ROUND_GPU, 1.6, 1.6, 1, context_tokens=0, overhead_s=0)
-    assert dense.speedup == pytest.approx(1.6)
-
-
-def test_a_large_batch_takes_the_gain_away():
-    small = project(ROUND, ROUND_GPU, 2.0, 2.0, 5, batch=1)
-    large = project(ROUND, ROUND_GPU, 2.0, 2.0, 5, batch=256)
-    assert small.speedup > 1.5
-    assert large.speedup < 1
-    assert large.bound_by == "compute"
-
-
-def test_without_drafts_the_projection_is_plain_decoding():
-    got = project(ROUND, H100, None, 1.0, 5)
-    assert got.speedup == pytest.approx(1.0)
-    assert any(a.value == "no drafts" for a in got.assumptions)
-    assert project(ROUND, H100, 1.0, 1.0, 0).speedup == pytest.approx(1.0)
-
-
-def test_drafts_that_accept_nothing_are_a_loss_or_at_best_even():
-    assert project(ROUND, ROUND_GPU, 1.0, 1.0, 5, replace(ROUND, n_params=10**8, n_active_params=10**8)).speedup < 1
-
-
-@pytest.mark.parametrize(
-    ("tau", "per_forward", "k"),
-    [(7.0, 2.0, 5), (0.5, 1.0, 5), (2.0, 6.5, 5), (2.0, 2.5, 5), (None, 2.0, 5), (1.0, 1.5, 5), (2.0, math.nan, 5)],
-)
-def test_acceptance_numbers_that_cannot_be_of_one_run_are_refused(tau, per_forward, k):
-    with pytest.raises(ValueError):
-        project(ROUND, H100, tau, per_forward, k)
-
-
 @pytest.mark.parametrize(
     "change", [{"width": 0}, {"context_tokens": -1}, {"batch": 0}, {"efficiency": 0}, {"efficiency": 1.2}]
 )
@@ -257,7 +192,6 @@ def test_a_target_that_just_fits_does_not_fit_with_its_draft():
     assert not fits(together, ROUND_GPU)
     assert fits(together, ROUND_GPU, gpus=2)
     assert explain_fit(together, ROUND_GPU).startswith("Will not fit: 9.10 GB needed (target weights 8.90")
-    assert not project(target, ROUND_GPU, 2.0, 2.0, 5, draft).fits
 
 
 def test_the_gpu_figures_are_dense_and_have_a_source():

@@ -53,6 +53,15 @@ CONFIGS = {
     "gemma3-windows": tiny(
         tf.Gemma3TextConfig, head_dim=8, sliding_window=8, query_pre_attn_scalar=8, num_hidden_layers=6
     ),
+    "llama4-chunks": tiny(
+        tf.Llama4TextConfig,
+        intermediate_size_mlp=48,
+        num_hidden_layers=4,
+        head_dim=8,
+        num_local_experts=2,
+        num_experts_per_tok=1,
+        attention_chunk_size=8,
+    ),
     "gpt2": tf.GPT2Config(
         vocab_size=VOCAB,
         n_embd=32,

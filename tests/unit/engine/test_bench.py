@@ -14,7 +14,7 @@ import engine
 from engine.bench.compare import Comparison, Sample
 from engine.bench.suites import BenchPrompt, load_prompts, load_suite
 from engine.bench.tune import best_point, tune_k
-from engine.stats import compute_stats, speedup
+from engine.stats import compute_stats, level, rounds, speedup
 from engine.theory import expected_tokens_per_step
 from engine.trace import Proposal, Replacement, Step, TokenText, Trace
 
@@ -37,7 +37,13 @@ def generation(*steps):
 
 
 def sample(plain_ms, fast_ms, prompt=0, category="chat", tokens=2):
-    return Sample(category, prompt, generation(step(tokens, plain_ms)), generation(step(tokens, fast_ms)))
+    """plain: `tokens` steps of one token; speculative: one step."""
+    plain = generation(*[step(1, plain_ms / tokens)] * tokens)
+    return Sample.of(category, prompt, plain, generation(step(tokens, fast_ms)))
+
+
+def comparison(*samples, complete=True):
+    return Comparison(samples, "d", complete, SETTINGS)
 
 
 @pytest.fixture
@@ -69,23 +75,39 @@ def test_a_cancelled_race_ends_both_arms_with_what_they_had(pair):
 
 
 def test_speedup_is_plain_seconds_over_speculative_seconds_for_the_same_tokens():
-    assert speedup(compute_stats([step(4, 200.0)]), compute_stats([step(4, 100.0)])) == pytest.approx(2.0)
-    # Other counts: per token. 200 ms / 4 = 50, 100 ms / 1 = 100: half as fast.
-    assert speedup(compute_stats([step(4, 200.0)]), compute_stats([step(1, 100.0)])) == pytest.approx(0.5)
-    assert speedup(compute_stats([]), compute_stats([step(1, 1.0)])) is None
-    assert speedup(None, None) is None
+    plain = [step(1, 100.0)] + [step(1, 50.0)] * 6
+    fast = [step(1, 100.0), step(4, 60.0, 3, 3), step(2, 60.0, 3, 1)]
+    assert speedup(plain, fast) == pytest.approx(400 / 220)
+    assert rounds(plain, fast) == [(100, 100), (200, 60), (100, 60)]
+    assert speedup([], fast) is None
+    assert speedup([], []) is None
+
+
+def test_tokens_that_only_one_arm_has_yet_count_for_neither():
+    """Between a speculative step and plain's catching up, the prompt's cost must not be spread over unequal outputs."""
+    plain, fast = [step(1, 400.0)], [step(1, 400.0), step(6, 60.0, 5, 5)]
+    assert level(plain, fast) == (1, 1)
+    assert speedup(plain, fast) == pytest.approx(1.0)
+
+
+def test_a_sampled_answer_that_ended_earlier_is_compared_up_to_its_end():
+    plain = [step(1, 20.0)] * 5
+    fast = [step(1, 20.0)] * 128
+    assert level(plain, fast) == (5, 5)
+    assert speedup(plain, fast) == pytest.approx(1.0)
+    assert speedup(fast, plain) == pytest.approx(1.0)
 
 
 def test_a_ratio_is_of_totals_and_not_a_mean_of_ratios():
     # 300 + 100 over 100 + 100: 2.0. The mean of 3.0 and 1.0 would be 2.0 as well, so weigh one prompt more.
-    result = Comparison((sample(300, 100, 0), sample(1000, 1000, 1)), "d", True)
+    result = comparison(sample(300, 100, 0), sample(1000, 1000, 1))
     assert result.speedup == pytest.approx(1300 / 1100)
     assert result.plain.ratio == 1.0
     assert result.speculative.spread == (pytest.approx(1.0), pytest.approx(3.0))
 
 
 def test_seconds_and_speeds_are_those_of_the_arm():
-    result = Comparison((sample(300, 100, 0), sample(500, 300, 1)), "d", True)
+    result = comparison(sample(300, 100, 0), sample(500, 300, 1))
     assert result.speculative.seconds == pytest.approx(0.4)
     assert result.speculative.output_tokens == 4
     assert result.speculative.output_tokens_per_second == pytest.approx(10.0)
@@ -93,7 +115,7 @@ def test_seconds_and_speeds_are_those_of_the_arm():
 
 
 def test_categories_are_kept_apart_and_all_is_the_whole_suite():
-    result = Comparison((sample(300, 100, 0, "code"), sample(100, 200, 1, "chat")), "d", True)
+    result = comparison(sample(300, 100, 0, "code"), sample(100, 200, 1, "chat"))
     assert [(a.name, a.category) for a in result.arms] == [
         (name, c) for c in ("code", "chat", "all") for name in ("plain", "d")
     ]
@@ -104,16 +126,20 @@ def test_categories_are_kept_apart_and_all_is_the_whole_suite():
 
 @given(st.lists(st.tuples(st.floats(10, 1000), st.floats(10, 1000)), min_size=2, max_size=8))
 def test_the_interval_lies_between_the_extremes_of_single_prompts(times):
-    result = Comparison(tuple(sample(p, f, i) for i, (p, f) in enumerate(times)), "d", True)
+    result = comparison(*[sample(p, f, i) for i, (p, f) in enumerate(times)])
     low, high = result.speculative.interval
     lowest, highest = result.speculative.spread
     assert lowest * (1 - 1e-9) <= low <= high <= highest * (1 + 1e-9)
 
 
-def test_repeats_of_one_prompt_do_not_make_an_interval():
-    result = Comparison((sample(300, 100, 0), sample(280, 100, 0)), "d", True)
-    assert result.speculative.interval is None
-    assert "too few prompts" in result.verdict
+def test_the_interval_of_a_single_prompt_is_that_of_its_rounds():
+    plain = generation(*[step(1, 50.0)] * 9)
+    fast = generation(step(1, 50.0), *[step(2, 50.0, 1, 1)] * 4)
+    result = comparison(Sample.of("x", 0, plain, fast))
+    assert result.speedup == pytest.approx(450 / 250)
+    low, high = result.speculative.interval
+    assert 1 <= low <= result.speedup <= high <= 2  # single rounds are 1x and 2x
+    assert comparison(sample(300, 100)).speculative.interval is None, "one round says nothing of the next"
 
 
 @pytest.mark.parametrize(
@@ -121,12 +147,12 @@ def test_repeats_of_one_prompt_do_not_make_an_interval():
     [([(200, 100)] * 4, "faster"), ([(100, 200)] * 4, "slower"), ([(100, 200), (200, 100)] * 2, "no difference")],
 )
 def test_the_verdict_says_faster_slower_or_no_difference(times, word):
-    result = Comparison(tuple(sample(p, f, i) for i, (p, f) in enumerate(times)), "d", True)
+    result = comparison(*[sample(p, f, i) for i, (p, f) in enumerate(times)])
     assert result.verdict.endswith(word)
 
 
 def test_nothing_measured_is_said_and_is_no_number():
-    empty = Comparison((), "d", False)
+    empty = comparison(complete=False)
     assert empty.speedup is None
     assert empty.arms == []
     assert empty.verdict == "nothing was measured"
@@ -166,6 +192,19 @@ def test_a_stopped_comparison_reports_the_prompts_that_were_finished(pair):
 
 def test_comparing_no_prompts_measures_nothing(pair):
     assert engine.compare(pair, [], SETTINGS).speedup is None
+
+
+def test_one_prompt_in_place_of_a_list_and_no_repeats_are_refused(pair):
+    with pytest.raises(engine.EngineError, match="list"):
+        engine.compare(pair, "hello", SETTINGS)
+    with pytest.raises(engine.EngineError, match="repeats"):
+        engine.compare(pair, [[1, 2]], SETTINGS, repeats=0)
+
+
+def test_a_seed_is_drawn_once_and_kept_with_the_result(pair):
+    result = engine.compare(pair, [[1, 2]], SETTINGS, drafter="model", repeats=2)
+    seeds = [s.plain.trace.settings["seed"] for s in result.samples]
+    assert seeds == [result.settings.seed, result.settings.seed + 1]
 
 
 def test_the_default_suite_has_six_categories_and_at_least_four_prompts_in_each():
@@ -215,7 +254,7 @@ def test_the_predicted_speed_up_is_the_formula_with_measured_costs(monkeypatch):
     drafted = [step(3, 60, 2, 2), step(3, 60, 2, 2), step(1, 60, 2, 0), step(1, 60, 2, 0)]
     fast = generation(step(1, 90), *drafted, *[step(1, 40)] * 4)
     plain = generation(step(1, 90), *[step(1, 40)] * 12)
-    fixed = Comparison((Sample("all", 0, plain, fast),), "d", True)
+    fixed = comparison(Sample.of("all", 0, plain, fast))
     monkeypatch.setattr("engine.bench.tune.compare", lambda *a, **k: fixed)
     (point,) = tune_k(None, [], SETTINGS, ks=[2])
     assert point.alpha == pytest.approx(4 / 6)
@@ -223,6 +262,8 @@ def test_the_predicted_speed_up_is_the_formula_with_measured_costs(monkeypatch):
     assert point.drafted_share == pytest.approx(0.5)
     tokens = 0.5 * (1 + 2 / 3 + 4 / 9) + 0.5
     assert expected_tokens_per_step(2 / 3, 2) == pytest.approx(1 + 2 / 3 + 4 / 9)
+    # Behind the first token: 12 tokens of 40 ms against 4 of 60 ms and 4 of 40 ms.
+    assert point.decode_ratio == pytest.approx((12 * 40 / 12) / (400 / 12))
     assert point.predicted == pytest.approx(tokens * 40 / (0.5 * 60 + 0.5 * 40))
 
 

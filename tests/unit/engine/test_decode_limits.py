@@ -91,7 +91,7 @@ def test_a_forward_reads_what_is_new_and_never_the_whole_sequence_again():
     assert prompt == 128
     assert max(later) <= 5
     prompt, *later = pair.draft.model.widths
-    assert prompt == 129
+    assert prompt == 128
     assert max(later) <= 2
 
 
@@ -415,7 +415,7 @@ class Lies:
     name = "lies"
 
     def __init__(self, honest):
-        self.honest, self.observe = honest, honest.observe
+        self.honest, self.begin, self.observe = honest, honest.begin, honest.observe
 
     def propose(self, context, k):
         draft = self.honest.propose(context, k)
@@ -523,6 +523,9 @@ class Pausing:
     def __init__(self, inner, pattern):
         self.inner, self.pattern, self.at = inner, pattern, 0
 
+    def begin(self, prompt, cancel):
+        self.inner.begin(prompt, cancel)
+
     def propose(self, context, k):
         k = min(k, self.pattern[self.at % len(self.pattern)])
         self.at += 1
@@ -569,3 +572,42 @@ def test_a_draft_that_is_the_target_is_always_right_when_sampling_too(random_pai
     for verifier in ("rejection", "block"):
         gen = engine.generate(pair, [1, 2, 3], values, drafter="model", verifier=verifier)
         assert gen.stats.draft_acceptance_rate == 1.0
+
+
+# --- the draft's own prompt ---
+
+
+def test_the_draft_reads_its_prompt_in_the_first_step_and_not_in_a_later_ones_time():
+    pair = pair_of(wanders(V), V, draft=wanders(V))
+    run = engine.stream(pair, list(range(16)) * 40, DecodeSettings(k=3, max_new_tokens=9), drafter="model")
+    first = next(run)
+    assert (first.proposals, sum(pair.draft.model.widths)) == ((), 640)
+    second = next(run)
+    assert pair.draft.model.widths[-3:] == [1, 1, 1]
+    assert len(second.proposals) == 3
+
+
+def test_a_draft_whose_context_the_prompt_fills_reads_nothing_and_says_so():
+    pair = pair_of(wanders(V), V, draft=wanders(V), draft_context=64)
+    gen = engine.generate(pair, list(range(16)) * 5, DecodeSettings(k=3, max_new_tokens=4), drafter="model")
+    assert pair.draft.model.widths == []
+    assert [s.draft_note for s in gen.trace.steps[1:3]] == ["the draft's context is full"] * 2
+
+
+def test_one_token_needs_no_draft_to_read_the_prompt():
+    pair = pair_of(wanders(V), V, draft=wanders(V))
+    engine.generate(pair, [1, 2, 3], DecodeSettings(k=3, max_new_tokens=1), drafter="model")
+    assert pair.draft.model.widths == []
+
+
+def test_a_closed_run_keeps_what_it_did_and_lets_go_of_its_cache():
+    pair = pair_of(wanders(V), V, draft=wanders(V))
+    both = engine.race(pair, [1, 2, 3], DecodeSettings(k=3, max_new_tokens=30), drafter="model")
+    for _ in range(5):
+        next(both)
+    done = both.speculative.generation.token_ids
+    both.close()
+    assert list(both) == []
+    assert both.speculative.generation.token_ids == done
+    assert both.speculative.generation.finish_reason == both.plain.generation.finish_reason == "cancelled"
+    assert both.speculative.cache.length == 0
