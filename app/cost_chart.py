@@ -69,7 +69,7 @@ def _hover(record: dict[str, Any], words: Words) -> str:
 
 
 def price_label(record: dict[str, Any], words: Words) -> str:
-    """"quoted, 2026-01-05, stale": a price without its day is not to be had here."""
+    """As in "quoted, 2026-01-05, stale": a price without its day is not to be had here."""
     parts = [words(f"label_{record['price_label']}")]
     if record["price_label"] == "quoted":
         parts.append(str(record["as_of"]))

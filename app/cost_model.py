@@ -26,8 +26,8 @@ Record = dict[str, Any]
 class Measured:
     """What one run measured, over the same tokens in both arms, and what it was measured on.
 
-    speculative: None when no drafter was chosen. shape: None when the model has none that a roofline knows; draft_shape:
-    None when drafting runs no model. hardware: for people. where: all of it, with the model and the day.
+    speculative: None when no drafter was chosen. shape: None when the model has none that a roofline knows.
+    draft_shape: None when drafting runs no model. hardware: for people. where: that with the model and the day.
     """
 
     speculative: Stats | None
@@ -116,6 +116,8 @@ def cost_records(measured: Measured, assumed: Assumed, prices: PriceTable, today
         for key, p in projections(measured, assumed, selected).items()
     }
     rows = cost_table(selected, throughputs, assumed.busy_share, today=today)
+    if not measured.drafted:  # the table is sorted by a price that no row has then
+        rows.sort(key=lambda row: row.plain_usd_per_million_tokens or float("inf"))
     priced = [
         {"gpu_label": _gpu_label(row), **asdict(row), "price_label": "quoted", "sequences_at_once": assumed.batch}
         for row in rows

@@ -12,25 +12,26 @@ from app.session import Session
 from pricing import PriceTable
 from pricing.rows import STALE_AFTER_DAYS
 
-# (record key, catalogue key, type, significant digits)
+# (record key, catalogue key, type, significant digits; of the saving: decimals)
 COLUMNS: tuple[tuple[str, str, str, int], ...] = (
     ("gpu_label", "col_gpu", "str", 0),
     ("provider", "col_provider", "str", 0),
     ("instance", "col_instance", "str", 0),
     ("commitment", "col_commitment", "str", 0),
     ("usd_per_gpu_hour", "col_usd_hour", "number", 4),
+    ("price_label", "col_price_label", "str", 0),
     ("plain_usd_per_million_tokens", "col_plain_usd", "number", 4),
     ("speculative_usd_per_million_tokens", "col_spec_usd", "number", 4),
-    ("saving_share", "col_saving", "number", 3),
+    ("saving_share", "col_saving", "number", 1),
+    ("provenance", "col_speed_label", "str", 0),
     ("plain_tokens_per_second", "col_plain_tps", "number", 4),
     ("speculative_tokens_per_second", "col_spec_tps", "number", 4),
     ("sequences_at_once", "col_sequences", "number", 6),
-    ("provenance", "col_speed_label", "str", 0),
-    ("price_label", "col_price_label", "str", 0),
     ("region", "col_region", "str", 0),
     ("row", "col_row", "number", 6),
 )
-WIDTHS = [140, 118, 170, 132, 122, 118, 156, 106, 118, 156, 104, 150, 190, 130, 64]
+# What a price and a speed are (quoted, projected) is in sight on a laptop's screen; the rest may scroll.
+WIDTHS = [126, 92, 100, 112, 110, 196, 104, 142, 94, 152, 114, 152, 96, 130, 64]
 ROW_AT = [key for key, *_ in COLUMNS].index("row")
 EVIDENCE = {"A": "dated copy of the primary page", "B": "dated third-party statement", "C": "weak"}
 
@@ -63,14 +64,13 @@ def update(held: Session, chosen: Any, shapes: Any, prices: PriceTable, words: W
     except ValueError as error:
         return nothing(str(error))
     projected = records[1:]
-    cheapest = next((r for r in projected if r["speculative_usd_per_million_tokens"]), records[0])
     return (
         "\n".join(_notes(measured, run.drafts, projected, refusal, words)),
         gr.update(visible=True),
         # Only projected rows are drawn: with none of them an empty chart would say less than no chart.
         gr.update(value=draw(records, words), visible=bool(projected)),
         _frame(records, words),
-        words("derivation_hint") + "\n\n" + derive(cheapest),
+        words("derivation_hint") + "\n\n" + derive(records[1] if projected else records[0]),  # the cheapest
         records,
     )
 
@@ -112,8 +112,11 @@ def _frame(records: list[dict[str, Any]], words: Words) -> dict[str, Any]:
 def _cell(record: dict[str, Any], key: str, kind: str, digits: int, words: Words) -> Any:
     value = record.get(key)
     if kind == "number":
-        scale = 100 if key == "saving_share" else 1
-        return None if value is None else float(f"{value * scale:.{digits}g}")
+        if value is None or isinstance(value, int):
+            return value
+        if key == "saving_share":
+            return round(value * 100, digits) + 0.0  # not -0.0
+        return float(f"{value:.{digits}g}")
     if key == "commitment" and value:
         return words.name("commitment", value)
     if key == "provider" and value == THIS_MACHINE:
@@ -130,7 +133,9 @@ def derive(record: dict[str, Any]) -> str:
     head = " · ".join(
         str(record[k]) for k in ("gpu_label", "provider", "instance", "commitment", "region") if record[k]
     )
-    return "\n".join([head, record["formula"], _price_source(record), "", f"speed: {record['provenance']}", record["how"]])
+    return "\n".join(
+        [head, record["formula"], _price_source(record), "", f"speed: {record['provenance']}", record["how"]]
+    )
 
 
 def _price_source(record: dict[str, Any]) -> str:

@@ -25,6 +25,7 @@ function num(x, digits) {
   return formats[digits].format(x);
 }
 function prob(x) {
+  if (x === 0 || x === 1) return num(x, 0); // exact: not a small or large one that was rounded
   return x !== null && x > 0 && x < 0.001 ? "<" + num(0.001, 3) : num(x, 3);
 }
 function percent(x) {

@@ -44,6 +44,7 @@ slot(forwards, "forwards", "sv-big");
 slot(forwards, "forwards_note", "sv-small");
 slot(box, "same", "sv-same");
 slot(box, "notices", "sv-notices");
+slot(box, "law", "sv-provenance");
 slot(box, "where", "sv-provenance");
 
 function put(name, text) { if (parts[name].textContent !== text) parts[name].textContent = text; }
@@ -87,11 +88,35 @@ function drawSplit(v) {
   put("split_note", total ? text + " · " + say("per_step", { ms: num(total * 1000 / Math.max(1, v.steps - 1), 0) }) : text);
 }
 
+// What the arms have in common is a claim, so it is made only when it holds for every token.
+function drawSame(same) {
+  const key = !same ? "" : same.at === null ? "same_all" : same.exact ? "same_fault" : "same_tie";
+  parts.same.hidden = !same;
+  parts.same.dataset.tone = key;
+  put("same", same ? say(key, { n: num(same.tokens, 0), at: same.at }) : "");
+}
+
+function raceNote(v, f) {
+  if (!v) return L.race_idle;
+  if (!f.drafts) return L.race_none;
+  if (f.speedup === null) return L.race_waiting;
+  return say("race_note", { n: num(f.compared, 0), ttft: num(f.speculative.ttft_s * 1000, 0) });
+}
+
+function lawNote(f) {
+  if (f.temperature === null) return "";
+  const text = f.greedy ? L.law_greedy : say("law_sampled", { t: num(f.temperature, 2), seed: f.seed });
+  return f.draft_model ? text + " · " + L.law_draft : text;
+}
+
+const NOTHING = { k: 0, drafts: true, compared: 0, speedup: null, speculative: null, plain: null, tau: null,
+  per_position: [], drafted_steps: 0, split: null, steps: 0, tokens: 0, forwards: 0, same: null, temperature: null,
+  where: "", notices: [] };
+
 function update() {
   const v = props.value;
   root.dataset.state = v ? v.state : "idle";
-  const f = v || { k: 0, speedup: null, speculative: null, plain: null, tau: null, per_position: [], drafted_steps: 0,
-    split: null, steps: 0, same: null, where: "", notices: [] };
+  const f = v || NOTHING;
   const [words, tone] = verdict(f.speedup);
   put("verdict", words);
   parts.verdict.dataset.tone = tone;
@@ -101,21 +126,18 @@ function update() {
     put(arm + "_tps", a && a.tps ? num(a.tps, 1) + " " + L.tps : "–");
     parts[arm + "_bar"].style.width = (a && a.tps ? a.tps / fastest * 100 : 0) + "%";
   }
-  put("race_note", f.speedup === null ? (v ? L.race_waiting : L.race_idle) :
-    say("race_note", { ttft: num(f.speculative.ttft_s * 1000, 0) }));
+  put("race_note", raceNote(v, f));
   put("tau", f.tau === null ? "–" : num(f.tau, 2));
   put("tau_note", f.tau === null ? (v ? L.no_drafts : L.tau_idle) : say("tau_note", { max: f.k + 1, rate: percent(f.accept_rate) }));
   drawBars(f);
   drawSplit(f);
-  const s = f.speculative;
-  const saved = s ? s.tokens - s.forwards : 0;
-  put("forwards", s ? num(saved, 0) : "–");
-  put("forwards_note", s ? say("forwards_note", { tokens: num(s.tokens, 0), forwards: num(s.forwards, 0) }) : L.forwards_idle);
-  put("same", f.same ? say(f.same[0] === f.same[1] ? "same_all" : "same_some", { same: f.same[0], total: f.same[1] }) : "");
-  parts.same.hidden = !f.same;
+  put("forwards", f.steps ? num(f.tokens - f.forwards, 0) : "–");
+  put("forwards_note", f.steps ? say("forwards_note", { tokens: num(f.tokens, 0), forwards: num(f.forwards, 0) }) : L.forwards_idle);
+  drawSame(f.same);
   parts.notices.textContent = "";
   for (const notice of f.notices) parts.notices.append(el("p", "", visible(notice, false)));
-  put("where", f.where ? say("measured_where", { where: f.where }) : "");
+  put("law", lawNote(f));
+  put("where", f.where ? say("measured_where", { where: visible(f.where, false) }) : "");
 }
 watch("value", update);
 update();

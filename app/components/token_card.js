@@ -3,16 +3,26 @@ function fact(list, name, value) {
   list.append(el("dt", "", name), el("dd", "", value));
 }
 
-function rule(info) {
-  const t = info.token;
-  if (info.kind === "recovered") return L.rule_recovered;
-  if (info.kind === "bonus") return L.rule_bonus;
-  if (info.kind === "plain") return L.rule_plain;
-  if (info.kind === "ignored") return L.rule_ignored;
-  const first = info.step.proposals.findIndex((p) => p.status === "rejected");
-  if (info.kind === "rejected" && info.position > first) return L.rule_untested;
-  if (t.u === null || t.u === undefined) return info.kind === "accepted" ? L.rule_same : L.rule_other;
-  return say(info.kind === "accepted" ? "rule_accepted" : "rule_rejected", { u: prob(t.u), a: prob(t.accept) });
+// A u and what it was held against, with as many digits as tell them apart.
+function pair(u, a) {
+  const digits = [3, 4, 5].find((n) => num(u, n) !== num(a, n)) || 5;
+  return { u: num(u, digits), a: num(a, digits) };
+}
+
+// Why a proposal stands or fell, in the words of the verifier that judged it.
+function rule(info, greedy, verifier) {
+  const t = info.token, accepted = info.kind === "accepted", proposals = info.step.proposals;
+  if (info.kind !== "accepted" && info.kind !== "rejected") return say("rule_" + info.kind);
+  const late = !accepted && info.position > proposals.findIndex((p) => p.status === "rejected");
+  if (greedy) return accepted ? L.rule_same : late ? L.rule_after : L.rule_other;
+  if (t.u === null || t.u === undefined) return L.rule_untested;
+  const values = pair(t.u, t.accept);
+  if (verifier === "match") return say(accepted ? "rule_match_accepted" : "rule_match_rejected", values);
+  if (verifier !== "block") return say(accepted ? "rule_accepted" : "rule_rejected", values);
+  // Every prefix is tested and the longest that passes is kept, so a token may stand though its own prefix fails.
+  const kept = proposals.reduce((longest, p, i) => (p.passed ? i + 1 : longest), 0);
+  return say(t.passed ? "rule_block_passes" : "rule_block_fails", values) + " " +
+    say(kept ? "rule_block_kept" : "rule_block_none", { tau: kept }) + " " + say("kind_" + info.kind) + ".";
 }
 
 function alternatives(title, items, token) {
@@ -30,7 +40,7 @@ function alternatives(title, items, token) {
   return box;
 }
 
-function fillCard(card, info, greedy) {
+function fillCard(card, info, greedy, verifier) {
   const { token, kind, position, step } = info;
   card.textContent = "";
   const head = el("div", "sv-card-head");
@@ -42,9 +52,9 @@ function fillCard(card, info, greedy) {
   if (token.q !== undefined) {
     fact(facts, "q", prob(token.q));
     fact(facts, "u", token.u === null ? "–" : prob(token.u));
-    fact(facts, L.card_accept, prob(token.accept));
+    fact(facts, say("card_accept_" + verifier), prob(token.accept));
   }
-  card.append(head, where, facts, el("p", "sv-rule", rule(info)));
+  card.append(head, where, facts, el("p", "sv-rule", rule(info, greedy, verifier)));
   if (token.special) card.append(el("p", "sv-card-where", L.card_special));
   if (token.bytes) card.append(el("p", "sv-card-where", L.card_bytes));
   if (token.target && token.target.length) card.append(alternatives(greedy ? L.card_target_greedy : L.card_target, token.target, token));

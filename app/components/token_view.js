@@ -1,5 +1,7 @@
-// The token stream. Steps only ever arrive at the end of the list, so the DOM is only ever appended to.
-let run = null, seen = 0, greedy = true, current = null, longest = 0, spoken = "", spokenAt = 0, view = "text";
+// The token stream. Steps only ever arrive at the end of the list, so the DOM is appended to; only a Stop may rewrite
+// the last step, and then all is drawn anew.
+let run = null, seen = 0, greedy = true, verifier = "", current = null, longest = 0, view = "text";
+let lastRecord = "", text = "", spoken = 0, spokenAt = 0; // spoken: how much of the text a listener has heard
 
 // ---- the fixed parts -------------------------------------------------------------------------------------
 const bar = el("div", "sv-bar");
@@ -80,7 +82,7 @@ function appendStep(step) {
       info(token, e.kind, e.proposal));
     if (!silent) fill(node, e.shown);
     panes.text.append(node);
-    spoken += e.shown;
+    text += e.shown;
   }
   if (replacement === null && rejected >= 0) appendRejected(step, rejected, info);
   appendRow(step, info, replacement);
@@ -115,8 +117,8 @@ function appendRow(step, info, replacement) {
   const chips = el("span", "sv-row-chips");
   const firstRejected = step.proposals.findIndex((p) => p.status === "rejected");
   step.proposals.forEach((p, i) => {
-    // Proposals after the first rejection were never tested: shown, fainter.
-    const late = firstRejected >= 0 && i > firstRejected ? " tk-untested" : "";
+    // Behind the first rejection nothing was tested (block verification apart): shown, fainter.
+    const late = firstRejected >= 0 && i > firstRejected && p.u === null ? " tk-untested" : "";
     chips.append(chip("tk-" + p.status + late, tokenLabel(p), info(p, p.status, i)));
   });
   if (replacement) {
@@ -154,7 +156,7 @@ function appendRow(step, info, replacement) {
 
 // ---- the card (what it says is in token_card.js) -----------------------------------------------------------
 function showCard(node) {
-  fillCard(card, node.info, greedy);
+  fillCard(card, node.info, greedy, verifier);
   card.hidden = false;
   if (current) current.removeAttribute("aria-describedby");
   node.setAttribute("aria-describedby", card.id);
@@ -235,30 +237,38 @@ stage.addEventListener("keydown", (event) => {
 });
 
 // ---- updates -----------------------------------------------------------------------------------------------
-function reset(id) {
-  run = id; seen = 0; longest = 0; spoken = "";
+function clear() {
+  seen = 0; longest = 0; text = ""; lastRecord = "";
   hideCard();
-  panes.text.textContent = panes.steps.textContent = log.textContent = "";
+  panes.text.textContent = panes.steps.textContent = "";
+}
+function reset(id) {
+  run = id; spoken = 0;
+  clear();
+  log.textContent = "";
 }
 
 // A reader of the screen hears whole stretches, not every token: at most one message in three seconds.
 function speak(done) {
   const now = Date.now();
-  if (spoken && (done || now - spokenAt > 3000)) {
-    log.append(el("p", "", spoken));
-    spoken = "";
+  if (text.length > spoken && (done || now - spokenAt > 3000)) {
+    log.append(el("p", "", text.slice(spoken)));
+    spoken = text.length;
     spokenAt = now;
   }
 }
 
 function update() {
   const v = props.value || { run: null, state: "idle", steps: [] };
-  if (v.run !== run || v.steps.length < seen) reset(v.run);
+  if (v.run !== run) reset(v.run);
+  if (v.steps.length < seen || (seen && v.steps[seen - 1] !== lastRecord)) clear();
   const pane = panes[view];
   const atEnd = pane.scrollHeight - pane.scrollTop - pane.clientHeight < 40;
   for (; seen < v.steps.length; seen++) appendStep(JSON.parse(v.steps[seen]));
+  lastRecord = seen ? v.steps[seen - 1] : "";
   root.dataset.state = v.state;
   greedy = v.greedy !== false;
+  verifier = v.verifier || "";
   empty.hidden = seen > 0;
   emptyHead.textContent = v.state === "starting" ? L.status_starting : L.empty_head;
   stage.setAttribute("aria-busy", String(v.state === "running"));

@@ -71,6 +71,20 @@ def server(serve):
 
 
 @pytest.fixture
+def forwards(embedded_pair, monkeypatch):
+    """A list that grows by one with every forward that the target really runs."""
+    runner, run = type(embedded_pair.target), []
+    real = runner.forward
+
+    def counted(*args, **kwargs):
+        run.append(1)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(runner, "forward", counted)
+    return run
+
+
+@pytest.fixture
 def visit(chromium):
     """visit(server, **context options) -> a loaded page under watch."""
     faults, contexts = [], []

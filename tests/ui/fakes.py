@@ -1,22 +1,55 @@
-"""Stand-ins for the engine: steps made by hand and a race that yields them."""
+"""Stand-ins for the engine: steps made by hand, a race that yields them, and the handler run over it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
+from app import explore
+from app.form import Form
+from app.session import Session
+from engine.settings import DecodeSettings
 from engine.trace import Alternative, Proposal, Replacement, Step, TokenText
 
-PAIR = SimpleNamespace(target=SimpleNamespace(name="fake"), device="cpu", dtype="float32", draft=None)
+CONFIG = {
+    "num_hidden_layers": 30, "hidden_size": 576, "intermediate_size": 1536, "num_attention_heads": 9,
+    "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True,
+}  # fmt: skip
+
+
+class FakeWeights:
+    """As many parameters as SmolLM2-135M has, without holding them; each is found twice, as tied weights are."""
+
+    COUNT = 134_515_008
+
+    def __init__(self, config=CONFIG):
+        self.config = config
+
+    def parameters(self):
+        one = SimpleNamespace(data_ptr=lambda: 1, numel=lambda: self.COUNT)
+        return [one, one]
+
+
+def fake_pair(**changes):
+    target = SimpleNamespace(name="fake", model=FakeWeights())
+    fields = {
+        "target": target, "device": "cpu", "dtype": "float32", "draft": None, "context_length": 512, "notices": (),
+    }  # fmt: skip
+    return SimpleNamespace(**{**fields, **changes})
+
+
+PAIR = fake_pair()
 
 
 def token(text: str, token_id: int = 7) -> TokenText:
     return TokenText(token_id, text)
 
 
-def plain_step(index: int, text: str = "a") -> Step:
-    bonus = Replacement("bonus", token(text), 0.9)
-    return Step(index, (7,), (text,), (token(text),), (), bonus, None, 0, 0.0, 20.0, 1.0)
+def plain_step(index: int, text: str = "a", ms: float = 21.0, token_id: int = 7) -> Step:
+    bonus = Replacement("bonus", token(text, token_id), 0.9)
+    return Step(index, (token_id,), (text,), (token(text, token_id),), (), bonus, None, 0, 0.0, ms - 1.0, 1.0)
 
 
 def drafted_step(index: int) -> Step:
+    """Two tokens in 22 ms: one accepted, one rejected, one untested, one recovered."""
     tops = (Alternative(token("b"), 0.6), Alternative(token("c"), 0.1))
     kept = Proposal(token("b"), 0.6, 1.0, 0.31, 0.6, "accepted", tops)
     lost = Proposal(token("x"), 0.1, 1.0, 0.92, 0.1, "rejected", tops)
@@ -27,33 +60,85 @@ def drafted_step(index: int) -> Step:
 
 
 class FakeRace:
-    """Yields what it is told to and, like the engine, stops at its next check once cancelled."""
+    """Yields what it is told to, arms of any length, and, like the engine, stops at its next check once cancelled.
 
-    def __init__(self, items, error=None, on_step=None):
-        self.items, self.error, self.on_step = items, error, on_step
+    held_back: a step that takes the place of the last speculative one when the race is closed, as the engine's does
+    when it lets go of text. notices: what the trace tells the user.
+    """
+
+    def __init__(self, items, error=None, on_step=None, held_back=None, notices=(), prompt="<|user|>hello"):
+        self.items, self.error, self.on_step, self.held_back = items, error, on_step, held_back
+        self.notices, self.prompt = notices, prompt
         self.cancel = None
-        self.given = 0
+        self.given, self.closed = 0, 0
+        self.settings = DecodeSettings()
+        self.finished = False
+        self.arms = {"speculative": [], "plain": []}
 
     def __call__(self, pair, prompt, settings, *, drafter, verifier, cancel, alternatives):
         self.cancel, self.settings = cancel, settings
         return self
 
     def __iter__(self):
-        for item in self.items:
+        for arm, step in self.items:
             if self.cancel.is_set():
-                break
+                return
             self.given += 1
+            self.arms[arm].append(step)
             if self.on_step:
                 self.on_step(self)
-            yield item
+            yield arm, step
         if self.error:
             raise self.error
+        self.finished = True
+
+    def close(self):
+        self.closed += 1
+        if self.held_back:
+            self.arms["speculative"][-1] = self.held_back
 
     @property
     def speculative(self):
-        reason = "cancelled" if self.cancel.is_set() else "length"
-        return SimpleNamespace(generation=SimpleNamespace(finish_reason=reason, trace=SimpleNamespace(notices=())))
+        trace = SimpleNamespace(
+            steps=tuple(self.arms["speculative"]),
+            notices=self.notices,
+            prompt_text=self.prompt,
+            prompt_token_ids=(1, 2, 3),
+            settings={**self.settings.as_dict(), "seed": 4242 if self.settings.seed is None else self.settings.seed},
+        )
+        reason = "length" if self.finished else "cancelled"
+        return SimpleNamespace(generation=SimpleNamespace(finish_reason=reason, trace=trace))
 
 
 def items(steps: int) -> list[tuple[str, Step]]:
     return [pair for i in range(steps) for pair in (("speculative", plain_step(i)), ("plain", plain_step(i)))]
+
+
+FORM = Form("hello", "prompt_lookup", 5, "rejection", 0.0)
+
+
+class Clock:
+    """Each look at the clock finds `tick` seconds gone."""
+
+    def __init__(self, tick: float):
+        self.now, self.tick = 0.0, tick
+
+    def __call__(self) -> float:
+        self.now += self.tick
+        return self.now
+
+
+def start(race, session=None, form=FORM, tick=0.02, pair=PAIR):
+    return explore.run(pair, session or Session(), form, race, clock=Clock(tick))
+
+
+def run(*args, **kwargs):
+    return list(start(*args, **kwargs))
+
+
+def figures_of(*args, **kwargs):
+    return run(*args, **kwargs)[-1][2]
+
+
+def chosen(**changes):
+    return replace(FORM, **changes)

@@ -2,53 +2,60 @@
 
 import csv
 import io
+from datetime import date, timedelta
+from types import SimpleNamespace
 
 import pytest
-from fakes import PAIR, drafted_step, plain_step
+from fakes import CONFIG, PAIR, FakeWeights, drafted_step, fake_pair, plain_step
 
-from app import cost_panel, explore
-from app.catalogue import Words, catalogues
-from app.cost_model import Assumed, Measured, cost_records
-from engine.hardware import ModelShape
+from app import cost_panel, cost_view
+from app.catalogue import Words
+from app.cost_model import ENOUGH_TOKENS, Assumed, Measured, cost_records, shape_of
+from app.session import Run, Session
+from engine.hardware import ModelShape, load_gpu_specs
+from engine.projection import StepCounts, project
+from engine.stats import compute_stats
 from pricing import load_prices, to_csv, usd_per_million_tokens
 
-SHAPE = ModelShape.from_config(
-    {
-        "num_hidden_layers": 30, "hidden_size": 576, "intermediate_size": 1536, "num_attention_heads": 9,
-        "num_key_value_heads": 3, "vocab_size": 49152, "tie_word_embeddings": True,
-    }
-)  # fmt: skip
-SHAPES = (SHAPE, None, "")
+SHAPES = cost_panel.shapes_of(PAIR)
 PRICES = load_prices()
 EN = Words("en")
 CHOSEN = ("", "", 60, 1, 1024, 0.1)
+DAY = date(2026, 11, 30)
+AT = {key: i for i, (key, *_) in enumerate(cost_view.COLUMNS)}
 
 
-def measured_session(drafted: bool = True) -> explore.Session:
-    """A session as a finished run leaves it: the prompt read, then three steps in each arm."""
-    session = explore.Session(run="r", state="done", k=5, drafter="prompt_lookup", device="cpu", where="m · cpu")
-    step = drafted_step if drafted else plain_step
-    session.speculative = [plain_step(0), *(step(i) for i in (1, 2, 3))]
-    session.plain = [plain_step(i) for i in range(7)]
-    return session
+def measured_session(steps=12, step=drafted_step, drafter="prompt_lookup"):
+    """A session as a finished run leaves it: the prompt read, then `steps` steps, and plain as far."""
+    run = Run(drafter, "rejection", 5, "cpu", "float32", "Some CPU · 2 threads", "m · Some CPU · 2026-11-30", DAY)
+    run.state = "done"
+    run.speculative.steps = [plain_step(0), *(step(i + 1) for i in range(steps))]
+    emitted = sum(len(s.emitted) for s in run.speculative.steps)
+    run.plain.steps = [plain_step(i) for i in range(emitted)]
+    return Session(run)
 
 
-def update(chosen=CHOSEN, session=None, words=EN):
+def update(chosen=CHOSEN, session=None, words=EN, shapes=SHAPES):
     names = ("note", "body", "chart", "table", "derivation", "records")
-    values = cost_panel.update(session or measured_session(), chosen, SHAPES, PRICES, words)
+    values = cost_view.update(session or measured_session(), chosen, shapes, PRICES, words)
     return dict(zip(names, values, strict=True))
 
 
-def records(**assumed):
-    session = measured_session()
-    speculative, plain = session.measured()
-    return cost_records(Measured(speculative, plain, 5, SHAPE, None, "cpu", "m · cpu"), Assumed(**assumed), PRICES)
+def records(session=None, **assumed):
+    fast, plain = (session or measured_session()).run.compared()
+    return cost_records(Measured(fast, plain, SHAPES[0]), Assumed(**assumed), PRICES)
 
 
 def test_before_any_run_the_panel_says_what_will_appear():
-    shown = update(session=explore.Session())
+    shown = update(session=Session())
     assert shown["note"] == EN("cost_empty")
     assert shown["body"]["visible"] is False
+    assert shown["records"] == []
+
+
+def test_one_token_has_no_speed_to_price():
+    shown = update(session=measured_session(steps=0))
+    assert shown["note"] == EN("cost_short")
     assert shown["records"] == []
 
 
@@ -58,15 +65,48 @@ def test_every_figure_carries_its_label():
         assert record["price_label"] in ("quoted", "assumed")
         assert record["how"]
         assert record["formula"]
+        assert record["measured_tokens"] == 25
+        assert record["measured_drafted_steps"] == 12
 
 
 def test_only_this_machine_is_measured_and_its_price_is_the_users_own():
     first, *others = records(own_usd_per_hour=0.5, busy_share=0.5)
     assert (first["provenance"], first["price_label"]) == ("measured", "assumed")
-    speed = first["plain_tokens_per_second"]
-    assert first["plain_usd_per_million_tokens"] == usd_per_million_tokens(0.5, speed, 0.5)
+    assert first["plain_tokens_per_second"] == pytest.approx(1000 / 21)
+    assert first["speculative_tokens_per_second"] == pytest.approx(25 / (0.021 + 12 * 0.022))
+    # $0.5 an hour, half of it busy, at 1000/21 tokens a second: 0.5 / (171428.6 / 2) * 1e6.
+    assert first["plain_usd_per_million_tokens"] == pytest.approx(5.8333, rel=1e-4)
     assert {r["provenance"] for r in others} == {"projected"}
     assert {r["gpu"].split()[0] for r in others} == {"A100", "H100", "B200"}
+
+
+def test_this_machines_row_names_its_hardware_and_the_day_of_the_run():
+    own = update()["records"][0]
+    assert own["instance"] == "Some CPU · 2 threads"
+    assert own["as_of"] == DAY
+    assert "m · Some CPU · 2026-11-30" in own["how"]
+    assert own["sequences_at_once"] == 1
+    assert "one sequence at once" in own["how"]
+
+
+def test_a_stopped_runs_lead_over_plain_is_not_priced():
+    session = measured_session(steps=3)
+    ahead = measured_session(steps=3)
+    ahead.run.speculative.steps.append(drafted_step(9))  # plain has not done these two tokens
+    assert records(ahead)[0] == records(session)[0]
+
+
+def test_a_projected_row_is_the_roofline_of_the_runs_own_steps():
+    session = measured_session()
+    stats = compute_stats(session.run.speculative.steps, 1)
+    expected = project(
+        SHAPES[0], load_gpu_specs()["H100 SXM"], StepCounts.of(stats), context_tokens=512, batch=4
+    )  # fmt: skip
+    row = next(r for r in records(session, batch=4, context_tokens=512) if r["gpu_label"] == "H100 SXM 80 GB")
+    assert row["speculative_tokens_per_second"] == pytest.approx(expected.speculative_tokens_per_second)
+    assert row["plain_tokens_per_second"] == pytest.approx(expected.plain_tokens_per_second)
+    assert row["sequences_at_once"] == 4
+    assert "sequences at once: 4" in row["how"]
 
 
 def test_without_a_price_this_machine_costs_nothing_known_not_zero():
@@ -85,14 +125,84 @@ def test_the_users_provider_and_commitment_are_the_only_ones_shown():
 
 
 def test_a_choice_that_no_price_matches_says_so():
-    assert update(("Lambda", "spot", 60, 1, 1024, 0.1))["note"] == EN("cost_no_price")
+    shown = update(("Lambda", "spot", 60, 1, 1024, 0.1))
+    assert EN("cost_no_price") in shown["note"]
+    assert shown["chart"]["visible"] is False
 
 
-def test_without_drafts_there_is_no_speculative_cost_to_project():
-    shown = update(session=measured_session(drafted=False))
-    assert shown["note"] == EN("cost_no_gain")
-    assert all(r["speculative_usd_per_million_tokens"] is None for r in shown["records"][1:])
-    assert all(r["plain_usd_per_million_tokens"] is not None for r in shown["records"][1:])
+def test_without_a_drafter_nothing_is_priced_as_speculative_not_even_here():
+    shown = update(session=measured_session(step=plain_step, drafter="none"))
+    assert EN("cost_no_drafter") in shown["note"]
+    assert all(r["speculative_usd_per_million_tokens"] is None for r in shown["records"])
+    assert all(r["saving_share"] is None for r in shown["records"])
+    assert all(r["plain_usd_per_million_tokens"] is not None for r in shown["records"])
+
+
+@pytest.mark.parametrize(
+    ("session", "price"),
+    [
+        (measured_session(), "speculative_usd_per_million_tokens"),
+        (measured_session(step=plain_step, drafter="none"), "plain_usd_per_million_tokens"),
+    ],
+    ids=["with a draft", "without a drafter"],
+)
+def test_the_cheapest_projected_token_comes_first_and_is_the_one_derived(session, price):
+    shown = update(session=session)
+    costs = [r[price] for r in shown["records"][1:]]
+    assert costs == sorted(costs)
+    assert shown["derivation"].endswith(cost_view.derive(shown["records"][1]))
+
+
+def test_a_drafter_that_never_matched_keeps_its_measured_speed_and_projects_nothing():
+    shown = update(session=measured_session(step=plain_step))
+    own, *projected = shown["records"]
+    assert EN("cost_no_gain") in shown["note"]
+    assert own["speculative_tokens_per_second"] == pytest.approx(1000 / 21)
+    assert all(r["speculative_usd_per_million_tokens"] is None for r in projected)
+    assert all(r["plain_usd_per_million_tokens"] is not None for r in projected)
+
+
+@pytest.mark.parametrize(("steps", "thin"), [(1, True), (7, True), (8, False), (60, False)])
+def test_what_a_projection_rests_on_is_said_and_a_short_run_is_marked(steps, thin):
+    shown = update(session=measured_session(steps=steps))
+    tokens = 1 + 2 * steps  # 3, 15, 17, 121 against the documented 16
+    assert (tokens < ENOUGH_TOKENS) is thin
+    assert f"{tokens} tokens and {steps} drafted steps" in shown["note"]
+    assert ("not much to go by" in shown["note"]) is thin
+    assert ("not much to go by" in shown["derivation"]) is thin
+    assert f"{tokens} output tokens and {steps} drafted steps" in shown["records"][1]["how"]
+    assert {r["few_tokens"] for r in shown["records"]} == {thin}
+    at = AT["provenance"]
+    assert {row[at] for row in shown["table"]["data"]} == (
+        {"measured, few tokens", "projected, few tokens"} if thin else {"measured", "projected"}
+    )
+
+
+def test_a_stale_price_is_marked_in_the_table_the_note_and_the_derivation():
+    shown = update()
+    at = AT["price_label"]
+    today, counted = date.today(), 0
+    for row, record in zip(shown["table"]["data"][1:], shown["records"][1:], strict=True):
+        old = record["as_of"] < today - timedelta(days=90)
+        counted += old
+        assert row[at] == f"quoted, {record['as_of']}" + (", stale" if old else "")
+        assert ("stale" in cost_view.derive(record)) is old
+    assert counted > 0
+    assert EN("cost_stale", n=counted, total=len(shown["records"]) - 1, days=90) in shown["note"]
+
+
+def test_a_derivation_names_grade_day_source_and_notes_of_its_price():
+    record = next(r for r in update()["records"][1:] if r["price_notes"])
+    text = cost_view.derive(record)
+    for part in (f"evidence {record['evidence']}: ", str(record["as_of"]), record["source_url"], record["price_notes"]):
+        assert part in text
+
+
+def test_a_saving_is_shown_in_tenths_of_a_percent_and_noise_is_zero():
+    # 25 tokens: plain 25 x 21 = 525 ms, speculative 21 + 12 x 22 = 285 ms; 1 - 285 / 525 = 45.714 %.
+    assert update()["table"]["data"][0][AT["saving_share"]] == 45.7
+    same = update(session=measured_session(step=plain_step))["table"]["data"][0][AT["saving_share"]]
+    assert str(same) == "0.0"
 
 
 def test_a_cleared_field_is_named_and_not_filled_in():
@@ -108,73 +218,66 @@ def test_table_chart_and_csv_hold_the_same_rows():
     assert len(rows) == len(exported) == len(shown["records"])
     for row, line in zip(rows, exported, strict=True):
         assert row[0] == line["gpu_label"]
-        assert row[5] == pytest.approx(float(line["plain_usd_per_million_tokens"]), rel=1e-3)
-    drawn = sum(len(trace.x) for trace in shown["chart"].data if trace.mode == "markers")
+        assert row[-1] == int(line["row"])
+        assert row[AT["plain_usd_per_million_tokens"]] == pytest.approx(
+            float(line["plain_usd_per_million_tokens"]), rel=1e-3
+        )
+    drawn = sum(len(trace.x) for trace in shown["chart"]["value"].data if trace.mode == "markers")
     assert drawn == 2 * (len(rows) - 1)
 
 
 def test_the_chart_keeps_numeric_axes():
-    chart = update()["chart"]
+    chart = update()["chart"]["value"]
     assert chart.layout.xaxis.type == "linear"
     assert all(isinstance(x, float) for trace in chart.data for x in trace.x)
 
 
 def test_a_projected_row_derives_itself_down_to_its_assumptions():
-    shown = update()
-    text = cost_panel.derive(shown["records"][1])
+    text = cost_view.derive(update()["records"][1])
     for part in ("TB/s", "max(memory", "(assumed)", "(measured)", "(quoted)", "quoted", "https://"):
         assert part in text, part
 
 
-def test_a_selected_row_is_found_whatever_the_order():
-    from app.cost_model import same_row
-
-    all_rows = update()["records"]
-    wanted = all_rows[len(all_rows) // 2]
-    found = same_row(list(reversed(all_rows)), wanted["gpu_label"], wanted["instance"], wanted["usd_per_gpu_hour"])
-    assert found["usd_per_gpu_hour"] == wanted["usd_per_gpu_hour"]
-
-
-def test_a_model_the_roofline_does_not_cover_says_why():
-    values = cost_panel.update(measured_session(), CHOSEN, (None, None, "no formula for this model"), PRICES, EN)
-    assert values[0] == "no formula for this model"
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_every_selected_row_is_found_whatever_the_order_and_the_language(language):
+    shown = update(words=Words(language))
+    for cells in reversed(shown["table"]["data"]):
+        event = SimpleNamespace(row_value=[str(c) for c in cells])
+        assert cost_view.explain_selected(shown["records"], event) == cost_view.derive(shown["records"][cells[-1]])
 
 
-def test_both_catalogues_say_the_same_things():
-    english, turkish = catalogues()["en"], catalogues()["tr"]
-    assert english.keys() == turkish.keys()
-    for key, text in english.items():
-        placeholders = {part.split("}")[0] for part in text.split("{")[1:]}
-        assert placeholders == {part.split("}")[0] for part in turkish[key].split("{")[1:]}, key
+def test_rows_that_differ_in_their_region_or_term_alone_are_told_apart():
+    shown = update()
+    twins = {}
+    for record in shown["records"][1:]:
+        twins.setdefault((record["gpu_label"], record["instance"]), []).append(record)
+    pair = next(rows for rows in twins.values() if len(rows) > 1)
+    texts = {cost_view.derive(shown["records"][r["row"]]) for r in pair}
+    assert len(texts) == len(pair)
 
 
-def test_the_page_can_be_built_twice(monkeypatch):
-    from types import SimpleNamespace
+def test_an_empty_cell_explains_nothing():
+    import gradio as gr
 
-    from app import create_app
-
-    pair = SimpleNamespace(**{**PAIR.__dict__, "context_length": 512})
-    assert create_app(pair, race=lambda *a, **k: ()) is not create_app(pair, race=lambda *a, **k: ())
+    assert cost_view.explain_selected(update()["records"], SimpleNamespace(row_value=[""] * 15)) == gr.skip()
 
 
-def test_a_short_context_still_gives_a_form_that_is_valid_as_it_stands():
-    from app import create_app
+def test_a_family_that_the_formula_does_not_know_is_projected_from_its_counted_parameters():
+    config = {**CONFIG, "model_type": "gpt2"}
+    with pytest.raises(ValueError, match="n_params"):
+        ModelShape.from_config(config)
+    shape = shape_of(SimpleNamespace(model=FakeWeights(config)))
+    assert shape.n_params == FakeWeights.COUNT  # tied weights are counted once
+    assert len(update(shapes=(shape, None, ""))["records"]) > 1
 
-    pair = type("P", (), {"target": PAIR.target, "device": "cpu", "dtype": "f32", "draft": None, "context_length": 32})
-    page = create_app(pair, race=lambda *a, **k: ())
-    for block in page.blocks.values():
-        if block.get_block_name() == "slider":
-            assert block.minimum <= block.value <= block.maximum
 
-
-def test_nothing_is_shared_recorded_or_sent():
-    from app.main import PRIVATE, create_app
-
-    pair = type("P", (), {"target": PAIR.target, "device": "cpu", "dtype": "f32", "draft": None, "context_length": 9})
-    page = create_app(pair, race=lambda *a, **k: ())
-    assert page.analytics_enabled is False
-    assert PRIVATE["share"] is False
-    assert PRIVATE["run_history"] is False
-    engine_runs = [fn for fn in page.fns.values() if fn.concurrency_id == "engine"]
-    assert [fn.concurrency_limit for fn in engine_runs] == [1]
-    assert all(not fn.queue for fn in page.fns.values() if fn.fn and fn.fn.__name__ == "refresh" and fn.trigger_mode)
+def test_a_model_without_a_shape_keeps_its_measured_row_and_says_why_the_rest_is_missing():
+    config = {**CONFIG, "model_type": "deepseek_v3", "kv_lora_rank": 512}
+    shapes = cost_panel.shapes_of(fake_pair(target=SimpleNamespace(name="m", model=FakeWeights(config))))
+    shown = update(shapes=shapes)
+    assert shown["body"]["visible"] is True
+    assert shown["chart"]["visible"] is False
+    assert [r["provenance"] for r in shown["records"]] == ["measured"]
+    assert shown["records"][0]["plain_usd_per_million_tokens"] == usd_per_million_tokens(0.1, 1000 / 21, 0.6)
+    assert "deepseek_v3 compresses its KV (MLA), which is not covered" in shown["note"]
+    assert EN("cost_no_price") not in shown["note"]

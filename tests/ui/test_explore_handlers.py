@@ -2,33 +2,15 @@
 
 import copy
 import json
+import threading
 
 import pytest
-from fakes import PAIR, FakeRace, drafted_step, items, plain_step, token
+from fakes import FakeRace, chosen, drafted_step, fake_pair, figures_of, items, plain_step, run, start
 
 from app import explore
 from app.catalogue import Words
-from app.components.token_view import encode_step
+from app.session import Session
 from engine.errors import EngineError
-from engine.trace import Replacement, Step
-
-FORM = explore.Form("hello", "prompt_lookup", 5, "rejection", 0.0)
-
-
-class Clock:
-    """Each look at the clock finds `tick` seconds gone."""
-
-    def __init__(self, tick: float):
-        self.now, self.tick = 0.0, tick
-
-    def __call__(self) -> float:
-        self.now += self.tick
-        return self.now
-
-
-def run(race, session=None, form=FORM, tick=0.02):
-    session = session or explore.Session()
-    return list(explore.run(PAIR, session, form, race, clock=Clock(tick)))
 
 
 def test_updates_are_coalesced_to_at_most_the_stated_rate():
@@ -42,9 +24,9 @@ def test_slow_steps_are_shown_one_by_one():
 
 
 def test_the_first_step_is_shown_at_once():
-    views = explore.run(PAIR, explore.Session(), FORM, FakeRace(items(50)), clock=Clock(0.001))
+    views = start(FakeRace(items(50)), tick=0.001)
     next(views)
-    _, tokens, _ = next(views)
+    _, tokens, *_ = next(views)
     assert len(tokens["steps"]) == 1
 
 
@@ -52,36 +34,108 @@ def test_every_step_arrives_exactly_once_and_in_order():
     views = run(FakeRace(items(40)))
     steps = [json.loads(s)["index"] for s in views[-1][1]["steps"]]
     assert steps == list(range(40))
-    for _, tokens, _ in views:
+    for _, tokens, *_ in views:
         assert tokens["steps"] == views[-1][1]["steps"][: len(tokens["steps"])]
 
 
 def test_closing_the_generator_frees_the_model_within_one_step():
     race = FakeRace(items(100))
-    views = explore.run(PAIR, explore.Session(), FORM, race, clock=Clock(1.0))
+    views = start(race, tick=1.0)
     next(views), next(views), next(views)
     given = race.given
     views.close()
     assert race.cancel.is_set()
     assert race.given == given
+    assert race.closed == 1  # both caches are let go
 
 
 def test_stop_ends_the_run_at_the_next_check_and_shows_what_there_is():
-    session = explore.Session()
+    session = Session()
     race = FakeRace(items(100), on_step=lambda r: explore.stop(session) if r.given == 5 else None)
     views = run(race, session)
     assert race.given <= 6
-    status, tokens, _ = views[-1]
+    status, tokens, *_ = views[-1]
     assert status["state"] == "stopped"
     assert len(tokens["steps"]) == 3
 
 
+def test_stop_waits_for_the_engines_check_and_shows_the_text_it_let_go_of():
+    session, race = Session(), FakeRace(items(100), held_back=plain_step(0, "a held back"))
+    views = start(race, session, tick=1.0)
+    next(views), next(views)
+    closing = threading.Timer(0.05, views.close)  # as Gradio does it, from another thread
+    closing.start()
+    status, tokens, *_ = explore.stop(session, patience_s=30)
+    closing.join()
+    assert status["state"] == "stopped"
+    assert [json.loads(s)["emitted"][0]["shown"] for s in tokens["steps"]] == ["a held back"]
+
+
+def test_a_stopped_run_that_is_still_in_a_forward_writes_nothing_into_the_next_one():
+    session = Session()
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow_forward(race):
+        if race.given == 3:
+            inside.set()
+            assert go_on.wait(30)
+
+    old = start(FakeRace(items(50), on_step=slow_forward), session, tick=1.0)
+    seen_of_old = []
+    thread = threading.Thread(target=lambda: seen_of_old.extend(old))
+    thread.start()
+    assert inside.wait(30)
+    explore.stop(session)
+    first, before = session.run, len(seen_of_old)
+    new = start(FakeRace(items(2)), session, tick=1.0)
+    assert next(new)[1]["run"] == session.run.id != first.id
+    go_on.set()
+    thread.join(30)
+    rest = list(new)
+    assert rest[-1][0]["state"] == "done"
+    assert [json.loads(s)["index"] for s in rest[-1][1]["steps"]] == [0, 1]
+    assert len(session.run.plain.steps) == 2
+    assert session.run.reason == "length"
+    assert len(seen_of_old) == before, "a superseded run has nothing more to show"
+    assert first.cancel.is_set()
+    assert first.ended.is_set()
+
+
+def test_a_superseded_run_that_fails_does_not_fail_the_next_one():
+    session = Session()
+    old = start(FakeRace(items(3), error=EngineError("the old run's fault")), session, tick=1.0)
+    next(old), next(old)
+    new = start(FakeRace(items(2)), session, tick=1.0)
+    next(new)
+    assert list(old) == []
+    status, *_ = list(new)[-1]
+    assert (status["state"], status["message"]) == ("done", None)
+
+
+def test_one_forward_at_a_time_whoever_asks():
+    busy, most = [], []
+
+    def forward(race):
+        busy.append(race)
+        most.append(len(busy))
+        threading.Event().wait(0.005)
+        busy.remove(race)
+
+    threads = [threading.Thread(target=run, args=(FakeRace(items(5), on_step=forward),)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert len(most) == 3 * 10
+    assert max(most) == 1
+
+
 def test_stop_before_any_run_says_so_and_does_nothing():
-    assert explore.stop(explore.Session())[0]["state"] == "idle"
+    assert explore.stop(Session())[0]["state"] == "idle"
 
 
 def test_an_engine_error_is_shown_as_its_one_sentence_and_the_next_run_works():
-    session = explore.Session()
+    session = Session()
     failed = run(FakeRace(items(2), error=EngineError("the prompt is empty; type something")), session)
     assert failed[-1][0]["state"] == "failed"
     assert failed[-1][0]["message"] == "the prompt is empty; type something"
@@ -109,7 +163,7 @@ def test_an_unforeseen_exception_shows_a_sentence_and_no_traceback(caplog):
 )
 def test_a_bad_field_is_named_in_the_sentence_and_the_engine_is_never_called(field, value, says):
     race = FakeRace(items(2))
-    views = run(race, form=explore.Form(**{**FORM.__dict__, field: value}))
+    views = run(race, form=chosen(**{field: value}))
     assert views[-1][0]["state"] == "failed"
     assert says in views[-1][0]["message"]
     assert race.cancel is None
@@ -117,7 +171,7 @@ def test_a_bad_field_is_named_in_the_sentence_and_the_engine_is_never_called(fie
 
 def test_the_users_k_and_stop_strings_reach_the_engine():
     race = FakeRace(items(1))
-    run(race, form=explore.Form(**{**FORM.__dict__, "k": 9.0, "stop": "END\n\nFIN", "seed": " 3 "}))
+    run(race, form=chosen(k=9.0, stop="END\n\nFIN", seed=" 3 "))
     assert (race.settings.k, race.settings.stop, race.settings.seed) == (9, ("END", "FIN"), 3)
 
 
@@ -128,66 +182,49 @@ def test_an_empty_seed_field_leaves_the_seed_to_the_engine():
 
 
 def test_two_sessions_share_nothing():
-    one, two = explore.Session(), explore.Session()
-    first = explore.run(PAIR, one, FORM, FakeRace(items(9)), clock=Clock(1.0))
+    one, two = Session(), Session()
+    first = start(FakeRace(items(9)), one, tick=1.0)
     next(first), next(first)
     run(FakeRace([("speculative", drafted_step(0))]), two)
-    assert one.run != two.run
-    assert (len(one.speculative), len(two.speculative)) == (1, 1)
-    assert one.records != two.records
-    assert not one.cancel.is_set()
+    assert one.run.id != two.run.id
+    assert (len(one.run.speculative.steps), len(two.run.speculative.steps)) == (1, 1)
+    assert one.run.records != two.run.records
+    assert not one.run.cancel.is_set()
 
 
 def test_a_new_run_forgets_the_one_before():
-    session = explore.Session()
+    session = Session()
     run(FakeRace(items(5)), session)
     before = session.run
     views = run(FakeRace([("speculative", drafted_step(0)), ("plain", plain_step(0))]), session)
-    assert (views[0][1]["run"], views[0][1]["state"], views[0][1]["steps"]) == (session.run, "starting", [])
-    assert session.run != before
+    assert (views[0][1]["run"], views[0][1]["state"], views[0][1]["steps"]) == (session.run.id, "starting", [])
+    assert session.run is not before
     assert len(views[-1][1]["steps"]) == 1
 
 
-def test_figures_before_any_draft_are_absent_not_zero():
-    _, _, figures = run(FakeRace(items(3)))[-1]
-    assert figures["tau"] is None
-    assert figures["accept_rate"] is None
-    assert figures["per_position"] == []
-
-
-def test_a_slow_down_is_reported_as_one():
-    slow = Step(1, (7,), ("a",), (token("a"),), (), Replacement("bonus", token("a"), 1.0), None, 0, 9.0, 31.0, 0.0)
-    quick = Step(1, (7,), ("a",), (token("a"),), (), Replacement("bonus", token("a"), 1.0), None, 0, 0.0, 20.0, 0.0)
-    _, _, figures = run(FakeRace([*items(1), ("speculative", slow), ("plain", quick)]))[-1]
-    # Two tokens each; 21 ms for the first, then 40 against 20: (21 + 20) / (21 + 40).
-    assert figures["speedup"] == pytest.approx(41 / 61)
-
-
-def test_equal_tokens_are_only_claimed_at_temperature_zero_without_loss():
-    assert run(FakeRace(items(3)))[-1][2]["same"] == [3, 3]
-    sampled = explore.Form(**{**FORM.__dict__, "temperature": 0.7})
-    assert run(FakeRace(items(3)), form=sampled)[-1][2]["same"] is None
-    lossy = explore.Form(**{**FORM.__dict__, "verifier": "typical"})
-    assert run(FakeRace(items(3)), form=lossy)[-1][2]["same"] is None
-
-
-def test_a_step_record_tells_accepted_recovered_and_untested_apart():
-    record = json.loads(encode_step(drafted_step(4)))
-    assert [e["kind"] for e in record["emitted"]] == ["accepted", "recovered"]
-    assert [p["status"] for p in record["proposals"]] == ["accepted", "rejected", "rejected"]
-    assert [p["u"] for p in record["proposals"]] == [0.31, 0.92, None]
-    assert record["replacement"]["kind"] == "recovered"
-
-
-def test_a_step_record_is_ascii_json_whatever_the_token_holds():
-    wild = plain_step(0, "\x00\ud83d</script>${alert(1)}{{x}}`\\u")
-    record = encode_step(wild)
-    assert record.isascii()
-    assert json.loads(record)["emitted"][0]["shown"] == wild.texts[0]
-
-
 def test_gradio_can_copy_the_session_template_and_the_copies_share_nothing():
-    template = explore.Session()
+    template = Session()
     mine, yours = copy.deepcopy(template), copy.deepcopy(template)
-    mine.records.append("x")
-    assert yours.records == template.records == []
+    run(FakeRace(items(1)), mine)
+    assert mine.run is not None
+    assert yours.run is template.run is None
+
+
+def test_the_prompt_as_sent_and_the_seed_in_use_are_there_from_the_first_step():
+    views = start(FakeRace(items(9), prompt="<|im_start|>user\nhi"), form=chosen(temperature=0.8))
+    assert next(views)[3] is None
+    _, tokens, figures, sent = next(views)
+    assert sent == {"text": "<|im_start|>user\nhi", "tokens": 3}
+    assert (figures["temperature"], figures["seed"], figures["greedy"]) == (0.8, "4242", False)
+    assert tokens["verifier"] == "rejection"
+
+
+def test_a_long_seed_reaches_the_page_digit_by_digit():
+    seed = 2**63 - 1  # a number of the browser's would round it
+    assert figures_of(FakeRace(items(2)), form=chosen(temperature=1.0, seed=str(seed)))["seed"] == str(seed)
+
+
+def test_what_holds_for_the_pair_is_not_repeated_with_every_run():
+    pair = fake_pair(notices=("the draft is larger",))
+    race = FakeRace(items(2), notices=("the draft is larger", "the prompt was cut"))
+    assert figures_of(race, pair=pair)["notices"] == ["the prompt was cut"]

@@ -1,8 +1,7 @@
 """Tokens are text wherever they go: markup, template syntax and control characters change nothing on the page."""
 
-from types import SimpleNamespace
-
 import pytest
+from fakes import FakeRace
 
 from engine.trace import Alternative, Proposal, Replacement, Step, TokenText
 
@@ -38,17 +37,10 @@ def hostile_step(index: int, text: str) -> Step:
     return Step(index, (index, index), (text, text), (token, token), (kept, lost), end, text, 0, 1.0, 2.0, 0.1)
 
 
-class HostileRace:
-    """Emits every hostile token as proposal, replacement, alternative, draft note and notice."""
-
-    def __iter__(self):
-        for i, text in enumerate(HOSTILE):
-            yield "speculative", hostile_step(i, text)
-            yield "plain", hostile_step(i, text)
-
-    speculative = SimpleNamespace(
-        generation=SimpleNamespace(finish_reason="length", trace=SimpleNamespace(notices=tuple(HOSTILE)))
-    )
+def hostile_race(*args, **kwargs):
+    """Emits every hostile token as proposal, replacement, alternative, draft note, notice and prompt."""
+    turns = [(arm, hostile_step(i, text)) for i, text in enumerate(HOSTILE) for arm in ("speculative", "plain")]
+    return FakeRace(turns, notices=tuple(HOSTILE), prompt="\n".join(HOSTILE))(*args, **kwargs)
 
 
 def fail_with_markup(*args, **kwargs):
@@ -58,7 +50,7 @@ def fail_with_markup(*args, **kwargs):
 
 
 def test_hostile_tokens_are_shown_as_text_and_run_nothing(serve, visit):
-    page = visit(serve(lambda *args, **kwargs: HostileRace()))
+    page = visit(serve(hostile_race))
     page.click("#sv-run")
     page.wait_for_selector('.sv-status[data-state="done"]')
     for view in (0, 1):
@@ -77,6 +69,10 @@ def test_hostile_tokens_are_shown_as_text_and_run_nothing(serve, visit):
     views = "document.querySelectorAll('.sv-view img, .sv-view script, .sv-view [onerror], .sv-view [onfocus]').length"
     assert page.evaluate(views) == 0
     assert "<img src=x" in page.inner_text(".sv-notices")
+    page.click("#sv-sent-box button")
+    assert "${alert(4)}" in page.inner_text("#sv-sent")
+    assert "␀" in page.inner_text("#sv-sent")
+    assert page.evaluate(views) == 0
     assert page.locator(".error-container").count() == 0
 
 

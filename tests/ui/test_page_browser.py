@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from app.cost_view import COLUMNS
 from app.examples import EXAMPLES
 
 pytestmark = [pytest.mark.browser, pytest.mark.weights]
@@ -14,6 +15,7 @@ FOX, STORY = 0, len(EXAMPLES) - 1
 SHORTER = 40  # tokens: long enough to be caught running
 ENDED = '.sv-status[data-state="done"]'
 STOPPED = '.sv-status[data-state="stopped"]'
+SHOWN = [key for key, *_ in COLUMNS]
 TOKEN = ".sv-pane:not([hidden]) .tk"
 # The answer as shown: without the struck-out proposals, marks and stand-ins.
 SHOWN_TEXT = """() => [...document.querySelectorAll('.sv-text .tk:not(.tk-rejected):not(.tk-silent)')].map(n =>
@@ -59,7 +61,9 @@ def test_the_first_run_shows_accepted_and_rejected_proposals(server, visit):
     figures = page.inner_text("#sv-figures")
     assert "tok/s" in figures
     assert "measured · " in figures
-    assert "Same tokens as plain decoding" in figures
+    assert "Same tokens as plain decoding: all" in figures
+    assert "Over the same" in figures
+    assert "the seed is unused" in figures
     assert page.locator(".sv-column").count() == 5
 
 
@@ -77,6 +81,16 @@ def test_pointing_at_a_token_shows_p_q_u_and_the_alternatives(server, visit):
         assert name in f"\n{card}\n", name
     assert ": accepted" in card or ": rejected" in card
     assert page.locator(".sv-card .sv-alternative").count() >= 5
+    assert "temperature 0.80 · seed 5" in page.inner_text("#sv-figures")
+
+
+def test_the_prompt_as_sent_is_one_click_away(server, visit):
+    page = visit(server)
+    start(page, FOX)
+    page.click("#sv-sent-box button")
+    page.wait_for_function("document.querySelector('.sv-sent-text')?.textContent.includes('<|im_start|>user')")
+    assert EXAMPLES[FOX].prompt in page.inner_text(".sv-sent-text")
+    finish(page)
 
 
 def test_the_page_works_by_keyboard_alone(server, visit):
@@ -105,24 +119,36 @@ def test_the_page_works_by_keyboard_alone(server, visit):
     assert page.evaluate("document.activeElement.textContent") == "<|im_end|>"
 
 
-def test_stop_frees_the_model_and_the_next_run_starts_afresh(server, visit):
+def assert_still(forwards):
+    """The engine runs no forward any more; at 20 a second and more, a running one would be seen at once."""
+    count = len(forwards)
+    time.sleep(1.0)
+    assert len(forwards) == count
+
+
+def test_stop_stops_the_engine_and_the_next_run_starts_afresh(server, visit, forwards):
     page = visit(server)
     start(page, STORY)
+    page.wait_for_function("document.querySelectorAll('.sv-text .tk').length > 4")
     page.click("#sv-stop")
     page.wait_for_selector(STOPPED)
-    wait_until(server.cancels[-1].is_set, "the run's cancel flag")
+    assert len(forwards) > 4
+    assert_still(forwards)
+    assert server.cancels[-1].is_set()
     start(page, FOX)
     finish(page)
     assert page.evaluate(SHOWN_TEXT).startswith("The quick brown fox")
 
 
-def test_closing_the_tab_frees_the_model(server, visit):
+def test_closing_the_tab_stops_the_engine(server, visit, forwards):
     page, other = visit(server), visit(server)
     start(page, STORY)
     mine = server.cancels[-1]
     assert not mine.is_set()
     page.close()
     wait_until(mine.is_set, "the closed tab's run to be cancelled")
+    time.sleep(0.5)  # the forward that was under way
+    assert_still(forwards)
     start(other, FOX)
     finish(other)
 
@@ -194,10 +220,11 @@ def test_the_downloaded_csv_holds_the_tables_rows_in_its_order(server, visit):
     assert len(exported) > len(shown) > 3
     for cells, row in zip(shown, exported, strict=False):
         assert (cells[0], cells[1]) == (row["gpu_label"], row["provider"])
-        for at, name in ((4, "usd_per_gpu_hour"), (5, "plain_usd_per_million_tokens"), (8, "plain_tokens_per_second")):
-            assert float(cells[at]) == pytest.approx(float(row[name]), rel=1e-3), name
+        for name in ("usd_per_gpu_hour", "plain_usd_per_million_tokens", "plain_tokens_per_second"):
+            assert float(cells[SHOWN.index(name)]) == pytest.approx(float(row[name]), rel=1e-3), name
     assert {row["provenance"] for row in exported} == {"measured", "projected"}
     assert {row["gpu"].split()[0] for row in exported} == {"cpu", "A100", "H100", "B200"}
+    assert [int(row["row"]) for row in exported] == list(range(len(exported)))
 
 
 def test_the_table_sorts_numbers_as_numbers(server, visit):

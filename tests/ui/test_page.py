@@ -1,0 +1,141 @@
+"""The page as it is built and launched: private, valid as it stands, and every word of it in both languages."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import gradio as gr
+import pytest
+from fakes import PAIR, fake_pair
+
+from app import create_app
+from app.catalogue import catalogues
+from engine import DRAFTERS, VERIFIERS
+from pricing.rows import Commitment
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [
+    *(ROOT / "app").glob("*.py"),
+    *(ROOT / "app/components").glob("*.py"),
+    *(ROOT / "app/components").glob("*.js"),
+]
+KINDS = ("accepted", "recovered", "bonus", "plain", "rejected", "ignored")
+ARMS, PARTS = ("speculative", "plain"), ("draft", "verify", "other")
+COST_FIELDS = ("provider", "commitment", "busy", "batch", "context", "own")
+STATES = ("idle", "queued", "starting", "running", "done", "stopped", "failed")
+NOTES = (
+    "no match",
+    "nothing left to draft for",
+    "the draft's context is full",
+    "the match goes on with an id past the vocabulary",
+)
+# Keys that the code puts together: prefix (or suffix) and what may stand there.
+FAMILIES = {
+    "drafter_{}": DRAFTERS,
+    "verifier_{}": VERIFIERS,
+    "card_accept_{}": VERIFIERS,
+    "status_{}": STATES,
+    "reason_{}": ("eos", "stop", "length", "cancelled"),
+    "kind_{}": KINDS,
+    "legend_{}": KINDS,
+    "rule_{}": ("recovered", "bonus", "plain", "ignored"),
+    "view_{}": ("text", "steps"),
+    "pane_{}": ("text", "steps"),
+    "figure_{}": ("race", "tau", "positions", "split", "forwards"),
+    "arm_{}": ARMS,
+    "split_{}": PARTS,
+    "label_{}": ("measured", "projected", "quoted", "assumed"),
+    "{}_info": COST_FIELDS,
+    "commitment_{}": get_args(Commitment),
+    "note_{}": tuple(re.sub(r"\W+", "_", note) for note in NOTES),
+}  # fmt: skip
+
+
+def made_of_parts():
+    return {shape.format(part) for shape, parts in FAMILIES.items() for part in parts}
+
+
+def test_both_catalogues_say_the_same_things():
+    english, turkish = catalogues()["en"], catalogues()["tr"]
+    assert english.keys() == turkish.keys()
+    for key, text in english.items():
+        placeholders = {part.split("}")[0] for part in text.split("{")[1:]}
+        assert placeholders == {part.split("}")[0] for part in turkish[key].split("{")[1:]}, key
+
+
+def test_every_string_of_the_catalogues_is_used():
+    literal = set()
+    for path in SOURCES:
+        text = path.read_text("utf-8")
+        literal |= set(re.findall(r"""["']([a-z][a-z0-9_]*)["']""", text)) | set(re.findall(r"\bL\.([a-z0-9_]+)", text))
+    assert sorted(catalogues()["en"].keys() - literal - made_of_parts()) == []
+
+
+def test_every_string_that_a_script_asks_for_is_there():
+    for path in (ROOT / "app/components").glob("*.js"):
+        text = path.read_text("utf-8")
+        asked = set(re.findall(r"\bL\.([a-z0-9_]+)", text)) | set(re.findall(r'\bsay\("([a-z0-9_]+)"[,)]', text))
+        assert asked <= catalogues()["en"].keys(), path.name
+
+
+def test_every_name_that_the_engine_can_hand_over_has_its_words():
+    assert sorted(made_of_parts() - catalogues()["en"].keys()) == []
+
+
+def test_the_drafters_notes_are_the_ones_that_the_catalogues_translate():
+    engine = "".join(p.read_text("utf-8") for p in (ROOT / "engine").rglob("*.py"))
+    for note in NOTES:
+        assert f'"{note}"' in engine, note
+    drafters = "".join(p.read_text("utf-8") for p in (ROOT / "engine/drafters").glob("*.py"))
+    assert set(re.findall(r'\bnote ?= ?"([^"]+)"', drafters)) <= set(NOTES)
+
+
+def test_the_page_can_be_built_twice():
+    assert create_app(PAIR, race=lambda *a, **k: ()) is not create_app(PAIR, race=lambda *a, **k: ())
+
+
+def test_a_short_context_still_gives_a_form_that_is_valid_as_it_stands():
+    page = create_app(fake_pair(context_length=32), race=lambda *a, **k: ())
+    for block in page.blocks.values():
+        if block.get_block_name() == "slider":
+            assert block.minimum <= block.value <= block.maximum
+
+
+def test_what_holds_for_the_pair_is_on_the_page_before_any_run():
+    page = create_app(fake_pair(notices=("the draft is larger than its target",)), race=lambda *a, **k: ())
+    assert "the draft is larger than its target" in [getattr(b, "value", None) for b in page.blocks.values()]
+
+
+@pytest.mark.parametrize("by", ["app.launch", "page.launch"])
+def test_nothing_is_shared_recorded_or_sent_by_what_is_really_launched(monkeypatch, by):
+    import app
+    from app import main
+
+    launched = {}
+
+    def spy(self, *args, **kwargs):
+        launched.update(kwargs, page=self)
+        return None, "http://127.0.0.1:0/", None
+
+    monkeypatch.setattr(gr.Blocks, "launch", spy)
+    monkeypatch.setattr(main, "_warm_up", lambda pair: None)
+    if by == "app.launch":
+        app.launch(PAIR)
+        assert launched["server_name"] == "127.0.0.1"  # other machines only when asked for
+    else:
+        create_app(PAIR, race=lambda *a, **k: ()).launch()
+    assert launched["share"] is False
+    assert launched["run_history"] is False
+    assert launched["enable_monitoring"] is False
+    assert launched["footer_links"] == []
+    assert launched["allowed_paths"] == []
+    assert launched["page"].analytics_enabled is False
+
+
+def test_the_engine_has_one_queue_and_the_cost_controls_have_none():
+    page = create_app(PAIR, race=lambda *a, **k: ())
+    engine_runs = [fn for fn in page.fns.values() if fn.concurrency_id == "engine"]
+    assert [fn.concurrency_limit for fn in engine_runs] == [1]
+    refreshes = [fn for fn in page.fns.values() if fn.fn and fn.fn.__name__ == "refresh"]
+    assert len(refreshes) == 3  # the controls, a run's end and a Stop
+    assert not any(fn.queue for fn in refreshes)
