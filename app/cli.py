@@ -1,5 +1,6 @@
 """The `specscope` command. Results go to stdout, everything else to stderr; bad input is one sentence and exit 2."""
 
+import io
 import json
 import os
 import signal
@@ -66,7 +67,9 @@ def generate(
     chat: Annotated[
         bool, typer.Option("--chat/--raw", help="As a user turn of the chat template, or as it is.")
     ] = True,
-    alternatives: Annotated[int, typer.Option(help="Record this many likeliest tokens at each position.")] = 0,
+    alternatives: Annotated[
+        int, typer.Option(min=0, max=1000, help="Record this many likeliest tokens at each position.")
+    ] = 0,
     trace: Annotated[Path | None, typer.Option(help="Write the whole trace to this file as JSON.")] = None,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
@@ -82,6 +85,8 @@ def generate(
             repetition_penalty=repetition_penalty, stop=tuple(stop or ()), seed=seed, ignore_eos=ignore_eos,
         )  # fmt: skip
         _check_writable(trace)
+        if prompt == "-" and sys.stdin is None:
+            raise engine.EngineError("there is no standard input to read the prompt from; give it as an argument")
         text = sys.stdin.read() if prompt == "-" else prompt
         loaded = _load(pair, target, draft, device, dtype, trust_remote_code)
         name = _drafter(drafter, loaded)
@@ -103,7 +108,7 @@ def generate(
         else:
             terminal.show_numbers(result)
         if trace:
-            trace.write_text(result.trace.to_json(indent=1), encoding="utf-8")
+            _write(trace, result.trace.to_json(indent=1))
         _exit_if(cancel)
 
 
@@ -177,7 +182,9 @@ def serve(
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets others on your network in.")
     ] = "127.0.0.1",
-    port: Annotated[int | None, typer.Option(help="Port; default: the first free one from 7860.")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=0, max=65535, help="Port; default: the first free one from 7860.")
+    ] = None,
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
@@ -236,7 +243,7 @@ def _load(pair: str | None, target: str | None, draft: str | None, device: str, 
         raise engine.EngineError("give --pair or --target, not both")
     with terminal.weights_progress() as progress:
         return engine.load_pair(
-            None if target else pair or "embedded", target=target, draft=draft, device=device, dtype=dtype,
+            (pair or "embedded") if target is None else None, target=target, draft=draft, device=device, dtype=dtype,
             trust_remote_code=trust, progress=progress,
         )  # fmt: skip
 
@@ -257,6 +264,15 @@ def _check_writable(path: Path | None) -> None:
         raise EngineError(f"{path} is a folder; give a file for --trace")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise EngineError(f"{path} cannot be written; give another file for --trace")
+
+
+def _write(path: Path, text: str) -> None:
+    from engine import EngineError
+
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise EngineError(f"{path} could not be written: {error.strerror or error}; the result is whole") from None
 
 
 def _print_json(document: dict[str, Any]) -> None:
@@ -304,6 +320,12 @@ def _interrupt() -> Iterator[threading.Event]:
 
 
 def main() -> None:
+    if sys.stdout is None:
+        sys.exit("error: standard output is closed, so there is nowhere to print the result")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal that cannot show a letter gets its code, not a traceback.
+            stream.reconfigure(errors="backslashreplace")
     app()
 
 

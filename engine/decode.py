@@ -24,6 +24,7 @@ from engine.verify import METHODS, judge
 from engine.verify.sampling import probabilities
 
 UNLIMITED = 2**62
+MAX_ALTERNATIVES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +56,8 @@ class Stream(Iterator[Step]):
         alternatives: int = 0,
         chat: bool = True,
     ) -> None:
-        settings = settings or DecodeSettings()
-        if verifier not in METHODS:
-            raise EngineError(f"unknown verifier {verifier!r}: choose one of {', '.join(METHODS)}")
+        settings = DecodeSettings() if settings is None else settings
+        _check_arguments(settings, verifier, cancel, alternatives)
         self.pair, self.target = pair, pair.target
         self.settings = replace(settings, seed=secrets.randbits(32) if settings.seed is None else settings.seed)
         self.generator = torch.Generator(self.target.device).manual_seed(self.settings.seed or 0)
@@ -74,20 +74,32 @@ class Stream(Iterator[Step]):
         if settings.stop and pair.tokenizer is None:
             raise EngineError("stop strings need a tokenizer, and this pair has none")
         self.cache = self.target.new_cache()
-        self.cancel = cancel or threading.Event()
+        self.cancel = threading.Event() if cancel is None else cancel
         self.alternatives = alternatives
+        self._reading = threading.Lock()
         self.steps: list[Step] = []
         self.finish_reason: FinishReason | None = None if self.ending.left > 0 else "length"
         self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
 
     def __next__(self) -> Step:
-        if self.finish_reason is None and self.cancel.is_set():
-            self._cancelled()
-        step = self._step() if self.finish_reason is None else None
-        if step is None:
-            raise StopIteration
-        self.steps.append(step)
-        return step
+        if not self._reading.acquire(blocking=False):
+            raise EngineError("this stream is being read by another thread; give each thread a stream of its own")
+        try:
+            if self.finish_reason is None and self.cancel.is_set():
+                self._cancelled()
+            step = self._step() if self.finish_reason is None else None
+            if step is None:
+                raise StopIteration
+            self.steps.append(step)
+            return step
+        except StopIteration:
+            raise
+        except BaseException:
+            # Half a step may be in the caches: nothing true can follow. What was done stays readable.
+            self._end()
+            raise
+        finally:
+            self._reading.release()
 
     @torch.inference_mode()
     def _step(self) -> Step | None:
@@ -125,6 +137,10 @@ class Stream(Iterator[Step]):
 
     def close(self) -> None:
         """End the run where it is and let go of its cache; what it did stays readable."""
+        with self._reading:
+            self._end()
+
+    def _end(self) -> None:
         if self.finish_reason is None:
             self._cancelled()
         self.cache, self.drafter = self.target.new_cache(), None
@@ -182,6 +198,17 @@ class Stream(Iterator[Step]):
             environment=environment(self.pair.device),
         )
         return Generation(trace.token_ids, trace.text, self.finish_reason, trace, self.stats)
+
+
+def _check_arguments(settings: object, verifier: str, cancel: object, alternatives: object) -> None:
+    if not isinstance(settings, DecodeSettings):
+        raise EngineError(f"settings must be an engine.DecodeSettings, not {type(settings).__name__}")
+    if verifier not in METHODS:
+        raise EngineError(f"unknown verifier {verifier!r}: choose one of {', '.join(METHODS)}")
+    if cancel is not None and not callable(getattr(cancel, "is_set", None)):
+        raise EngineError("cancel must be a threading.Event")
+    if not isinstance(alternatives, int) or isinstance(alternatives, bool) or not 0 <= alternatives <= MAX_ALTERNATIVES:
+        raise EngineError(f"alternatives must be a whole number from 0 to {MAX_ALTERNATIVES}, not {alternatives!r}")
 
 
 def _room(pair: Pair, prompt_tokens: int) -> int:

@@ -48,6 +48,9 @@ class Pair:
         target_name = target_name or _name_of(target)
         draft_name = draft_name or (_name_of(draft) if draft is not None else None)
         size = vocabulary_size(tokenizer) if tokenizer is not None else 2**62
+        places = {str(m.get_input_embeddings().weight.device) for m in (target, draft) if m is not None}
+        if len(places) > 1:
+            raise EngineError(f"target and draft are on {' and '.join(sorted(places))}; move both to one device first")
         runner = Runner(target, target_name, size)
         drafter: Runner | None = None
         notices: tuple[str, ...] = ()
@@ -56,10 +59,6 @@ class Pair:
                 notices = check_same_vocabulary(tokenizer, draft_tokenizer, target_name, str(draft_name))
             own = vocabulary_size(draft_tokenizer) if draft_tokenizer is not None else size
             drafter = Runner(draft, str(draft_name), own)
-            if drafter.device != runner.device:
-                raise EngineError(
-                    f"target is on {runner.device} and draft on {drafter.device}; move both to one device first"
-                )
         named = (getattr(tokenizer, name, None) for name in ("unk_token_id", "pad_token_id"))
         unknown = next((i for i in named if i is not None), 0)
         return cls(
@@ -89,15 +88,9 @@ class Pair:
         """The prompt as it is sent: see `engine.text.encode_prompt`. Raises EngineError for ids out of range."""
         if isinstance(prompt, str) and (not prompt.strip() if chat else not prompt):
             raise EngineError("the prompt is empty; type something to continue from")
-        encoded = encode_prompt(self.tokenizer, prompt, self.target.name, chat)
+        encoded = encode_prompt(self.tokenizer, prompt, self.target.name, chat, self.target.embedding_rows)
         if not encoded.ids:
             raise EngineError("the prompt is empty; type something to continue from")
-        bad = next((i for i in encoded.ids if not 0 <= i < self.target.embedding_rows), None)
-        if bad is not None:
-            raise EngineError(
-                f"token id {bad} is outside the vocabulary of {self.target.name}: ids run from 0 to "
-                f"{self.target.embedding_rows - 1}"
-            )
         return encoded
 
     def describe(self) -> dict[str, Any]:
@@ -139,6 +132,8 @@ def load_pair(
         )
     if name is not None and target is not None:
         raise EngineError("give a preset name or a target, not both")
+    if "" in (name, target, draft):
+        raise EngineError("a model's name is empty; give a preset, a hub id, a folder or a .gguf file")
     source = name or target
     if source is None:
         raise EngineError("give a preset name, for example load_pair('embedded'), or target=")
@@ -172,18 +167,27 @@ def _load(source: str, device: torch.device, dtype: Any, trust: bool, progress: 
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
+    model: Any
+    loading: Any
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the caller's `progress` is the one that was asked for
     folder = resolve(source, progress=progress, trust_remote_code=trust)
     if progress:
         progress(f"loading {_short(source)}", 0, None)
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, trust_remote_code=trust, use_safetensors=True
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, trust_remote_code=trust, use_safetensors=True, output_loading_info=True
         )
+        model, loading = loaded
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=trust)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise EngineError(f"{source} could not be loaded: {first}") from error
+    except Exception as error:  # a damaged config can raise anything inside transformers
+        first = next(iter(str(error).strip().splitlines()), "")
+        raise EngineError(f"{source} could not be loaded: {type(error).__name__}: {first}") from error
+    if missing := sorted(loading["missing_keys"]):
+        # transformers would fill them with random numbers and go on.
+        raise EngineError(
+            f"{source} lacks {len(missing)} of the tensors that its config asks for, the first being {missing[0]}; "
+            "the checkpoint is incomplete or belongs to another model"
+        )
     return model.to(device), tokenizer
 
 
@@ -205,6 +209,8 @@ def _device(device: str) -> torch.device:
         where = torch.device(device)
     except RuntimeError:
         raise EngineError(f"unknown device {device!r}: use auto, cpu, cuda or cuda:N") from None
+    if where.type not in ("cpu", "cuda"):
+        raise EngineError(f"device {device!r} is not supported: use auto, cpu, cuda or cuda:N")
     if where.type == "cuda" and not torch.cuda.is_available():
         raise EngineError("no CUDA device can be used here; use device='cpu' or 'auto'")
     return where
@@ -229,7 +235,7 @@ def _eos_ids(model: Any, tokenizer: Any) -> frozenset[int]:
     generation = getattr(model, "generation_config", None)
     for holder in (generation, model.config, model.config.get_text_config(decoder=True), tokenizer):
         ids = getattr(holder, "eos_token_id", None)
-        found |= {int(i) for i in (ids if isinstance(ids, list | tuple) else [ids]) if i is not None}
+        found |= {i for i in (ids if isinstance(ids, list | tuple) else [ids]) if isinstance(i, int)}
     return frozenset(found)
 
 

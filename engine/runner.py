@@ -13,8 +13,11 @@ from torch import Tensor
 from transformers import GPT2Model
 
 from engine.cache import SlotCache
+from engine.errors import UnsupportedModelError
 from engine.support import check_supported, context_length, text_config
 
+# Largest difference that rounding may make, in standard deviations of the logits: float32, and half precision.
+ROUNDING, HALF_ROUNDING = 1e-2, 0.5
 # transformers renamed the cache argument in 5.20. The name of this version first: a wrapper's forward shows neither.
 CACHE_NAMES = ("cache", "past_key_values")
 if "cache" not in inspect.signature(GPT2Model.forward).parameters:
@@ -45,6 +48,38 @@ class Runner:
         accepts = inspect.signature(model.forward).parameters
         self._cache_name = next((n for n in CACHE_NAMES if n in accepts), CACHE_NAMES[0])
         self._keeps_last = "logits_to_keep" in accepts
+
+        self._check_rollback()
+
+    @torch.inference_mode()
+    def _check_rollback(self) -> None:
+        """Three tokens read at once and read piecemeal, with one read and taken back, must say the same.
+
+        Names and configs cannot tell every model that looks ahead, keeps no cache or folds tokens into a state; its
+        own arithmetic can. Such a model would decode to the wrong text without any error.
+        """
+        if self.vocab_size < 4:
+            return
+        a, b, c = (self.vocab_size * n // 4 for n in (1, 2, 3))
+        try:
+            whole = self.forward([a, b, c], self.new_cache(), keep=3).float()
+            cache = self.new_cache()
+            first = self.forward([a], cache, keep=1)
+            self.forward([c], cache, keep=1)
+            cache.rollback(1)
+            parts = torch.cat([first, *(self.forward([t], cache, keep=1) for t in (b, c))]).float()
+        except (RuntimeError, TypeError, IndexError, AttributeError, ValueError) as error:
+            raise UnsupportedModelError(
+                f"{type(self.model).__name__} cannot be read token by token with a cache "
+                f"({type(error).__name__}: {' '.join(str(error).split())[:120]}); use a decoder-only model"
+            ) from error
+        # Rounding differs with the width of a forward; a model that looks ahead or forgets differs by far more.
+        allowed = ROUNDING if whole.dtype == self.dtype else HALF_ROUNDING
+        if bool(((whole - parts).abs().max() > allowed * whole.std().clamp(min=1e-6)) & torch.isfinite(whole).all()):
+            raise UnsupportedModelError(
+                f"{type(self.model).__name__} gives other logits when it reads a text token by token than at once, so "
+                "it looks ahead or keeps no cache that can be rolled back; use a decoder-only model"
+            )
 
     def new_cache(self, rows: int = 1) -> SlotCache:
         return SlotCache(self.num_layers, rows)

@@ -37,6 +37,8 @@ class DecodeSettings:
     def __post_init__(self) -> None:
         given = (self.stop,) if isinstance(self.stop, str) else self.stop
         stop = tuple(given) if isinstance(given, Iterable) else (given,)
+        if not isinstance(self.ignore_eos, bool):
+            raise EngineError(f"ignore_eos must be True or False, not {self.ignore_eos!r}")
         if not all(isinstance(s, str) and s for s in stop):
             raise EngineError("stop must be non-empty strings; leave it out to stop only at the end or the length")
         object.__setattr__(self, "stop", stop)

@@ -4,7 +4,10 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
+
+from jinja2.exceptions import TemplateSyntaxError, UndefinedError
 
 from engine.errors import EngineError
 from engine.trace import TokenText
@@ -23,9 +26,9 @@ class Encoded:
     notices: tuple[str, ...] = ()
 
 
-def encode_prompt(tokenizer: Any, prompt: Prompt, model_name: str, chat: bool = True) -> Encoded:
+def encode_prompt(tokenizer: Any, prompt: Prompt, model_name: str, chat: bool = True, id_limit: int = 2**31) -> Encoded:
     """str: one user turn, or raw text with chat=False or when the tokenizer has no chat template. A list of
-    {"role", "content"}: a conversation. A list of ints: token ids, taken as they are.
+    {"role", "content"}: a conversation. A list of ints: token ids below `id_limit`, taken as they are.
     Raises EngineError for anything else, and when the template refuses the roles."""
     if isinstance(prompt, str):
         if chat and tokenizer is not None and getattr(tokenizer, "chat_template", None):
@@ -34,15 +37,23 @@ def encode_prompt(tokenizer: Any, prompt: Prompt, model_name: str, chat: bool = 
         return _encode_raw(tokenizer, prompt, (note,) if chat else ())
     if hasattr(prompt, "tolist"):
         prompt = prompt.tolist()
-    items: list[Any] = list(prompt) if isinstance(prompt, Iterable) else [None]
+    # Bytes would pass for ids, and a set for a sequence.
+    usable = isinstance(prompt, Iterable) and not isinstance(prompt, bytes | bytearray | set | frozenset | Mapping)
+    items: list[Any] = list(prompt) if usable else [None]
     if items and all(isinstance(m, Mapping) for m in items):
         if not all(isinstance(m.get(key), str) for m in items for key in ("role", "content")):
             raise EngineError('each message needs a "role" and a "content", both text')
         if tokenizer is None or not getattr(tokenizer, "chat_template", None):
             raise EngineError(f"{model_name} has no chat template; pass the prompt as text or as token ids")
         return _encode_chat(tokenizer, [dict(m) for m in items], model_name)
-    if all(isinstance(i, int) and not isinstance(i, bool) for i in items):
-        return Encoded(tuple(items), tokenizer.decode(items) if tokenizer is not None and items else "")
+    if all(isinstance(i, Integral) and not isinstance(i, bool) for i in items):
+        ids = [int(i) for i in items]
+        bad = next((i for i in ids if not 0 <= i < id_limit), None)
+        if bad is not None:
+            raise EngineError(
+                f"token id {bad} is outside the vocabulary of {model_name}: ids run from 0 to {id_limit - 1}"
+            )
+        return Encoded(tuple(ids), tokenizer.decode(ids) if tokenizer is not None and ids else "")
     raise EngineError('a prompt is a text, a list of {"role", "content"} messages, or a list of token ids')
 
 
@@ -60,10 +71,19 @@ def _encode_raw(tokenizer: Any, text: str, notices: tuple[str, ...]) -> Encoded:
 
 
 def _encode_chat(tokenizer: Any, messages: list[dict[str, str]], model_name: str) -> Encoded:
+    controls = control_tokens(tokenizer)
     for m in messages:
         _check_text(m["content"])
+        _check_text(m["role"])
+        if any(t in m["role"] for t in controls):
+            raise EngineError(f"the role {m['role']!r} holds a control token; use user, assistant or system")
     text = _render(tokenizer, messages, model_name)
-    controls = control_tokens(tokenizer)
+    lost = next((m["role"] for m in messages if m["content"].strip() not in text), None)
+    if lost is not None:
+        notes: tuple[str, ...] = (f"the chat template of {model_name} does not send the {lost} text as it was written",)
+        if any(t in m["content"] for m in messages for t in controls):
+            notes = (*notes, OBEYED)
+        return Encoded(tuple(tokenizer(text, add_special_tokens=False)["input_ids"]), text, notes)
     if not any(t in m["content"] for m in messages for t in controls):
         return Encoded(tuple(tokenizer(text, add_special_tokens=False)["input_ids"]), text)
     # A control token in what a user wrote is text. Render with marks in place of the contents, then encode the
@@ -104,7 +124,12 @@ def _plain_ids(tokenizer: Any, text: str, controls: Iterable[str]) -> list[int]:
 def _render(tokenizer: Any, messages: list[dict[str, str]], model_name: str) -> str:
     try:
         return str(tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True))
-    except Exception as error:  # a template raises whatever its author chose
+    except (TemplateSyntaxError, UndefinedError, ArithmeticError, TypeError) as error:
+        raise EngineError(
+            f"the chat template of {model_name} is faulty ({error}); pass the prompt as text with chat=False, or as "
+            "token ids"
+        ) from error
+    except Exception as error:  # a template that refuses raises whatever its author chose
         roles = ", ".join(m["role"] for m in messages)
         raise EngineError(
             f"the chat template of {model_name} refuses these roles ({roles}): {error}; "

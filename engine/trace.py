@@ -6,7 +6,7 @@ The sum of `emitted` over the steps is the result, always.
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 SCHEMA = "specscope.trace"
 VERSION = 1
@@ -199,16 +199,31 @@ class Trace:
 
     @classmethod
     def from_json(cls, text: str) -> "Trace":
-        """Reads back what `to_json` wrote, without loss. Raises ValueError for another schema or version."""
-        d = json.loads(text)
+        """Reads back what `to_json` wrote, without loss. Raises ValueError with one sentence for anything else."""
+        try:
+            d = json.loads(text.removeprefix("\ufeff"), parse_constant=_no_constant)
+        except RecursionError:
+            raise ValueError("this is no trace: its JSON is nested too deeply") from None
         if not isinstance(d, dict) or d.get("schema") != SCHEMA:
             raise ValueError(f"this is not a {SCHEMA} document; write one with `specscope generate --trace FILE`")
-        if d.get("version") != VERSION:
+        if type(d.get("version")) is not int or d["version"] != VERSION:
             raise ValueError(f"trace version {d.get('version')!r} is not {VERSION}, the one this release reads")
         del d["schema"], d["version"]
-        for name in ("prompt_token_ids", "notices"):
-            d[name] = tuple(d[name])
-        return cls(**{**d, "steps": tuple(Step.from_dict(s) for s in d["steps"])})
+        try:
+            for name in ("prompt_token_ids", "notices"):
+                d[name] = tuple(d[name])
+            trace = cls(**{**d, "steps": tuple(Step.from_dict(s) for s in d["steps"])})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"this trace is not whole: {type(error).__name__} at {error}") from error
+        statuses = {p.status for s in trace.steps for p in s.proposals}
+        whole = all(isinstance(t, int) for t in trace.token_ids) and statuses <= {*get_args(Status)}
+        if not whole or trace.finish_reason not in (None, *get_args(FinishReason)):
+            raise ValueError("this trace is not whole: it holds values that no run writes")
+        return trace
+
+
+def _no_constant(name: str) -> float:
+    raise ValueError(f"this is no trace: it holds {name}, which is no JSON")
 
 
 def _token(t: TokenText) -> dict[str, Any]:

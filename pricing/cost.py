@@ -8,14 +8,14 @@ counted.
 
 from __future__ import annotations
 
-import math
+import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from decimal import ROUND_HALF_EVEN, Context, Decimal
-from typing import Literal, TypeGuard, get_args
+from typing import Literal, get_args
 
-from pricing.rows import PriceRow
+from pricing.rows import PriceRow, finite, shown
 from pricing.tables import PriceTable
 
 Provenance = Literal["measured", "projected", "assumed"]
@@ -30,18 +30,16 @@ def usd_per_million_tokens(
     """USD per 1M output tokens: usd_per_hour / (tokens_per_second * 3600 * busy_share) * 1e6, unrounded.
 
     `busy_share` is the share of the billed hours in which the machine generates, in (0, 1]; idle billed
-    hours raise the cost. None, never 0, inf or NaN, when an input is absent, zero, negative, not finite or
-    out of range.
+    hours raise the cost. None, never 0, inf or NaN, when an input is absent, zero, negative, not finite, not a
+    number or out of range.
     """
-    if not (_positive(usd_per_hour) and _positive(tokens_per_second) and _positive(busy_share)):
+    usd, speed, busy = _positive(usd_per_hour), _positive(tokens_per_second), _positive(busy_share)
+    if usd is None or speed is None or busy is None or busy > 1:
         return None
-    if busy_share > 1:
+    tokens_per_hour = _positive(speed * SECONDS_PER_HOUR * busy)
+    if tokens_per_hour is None:  # a product of tiny or huge inputs can underflow or overflow
         return None
-    tokens_per_hour = tokens_per_second * SECONDS_PER_HOUR * busy_share
-    if not _positive(tokens_per_hour):  # a product of tiny or huge inputs can underflow or overflow
-        return None
-    usd = float(usd_per_hour / tokens_per_hour * TOKENS_PER_MILLION)
-    return usd if _positive(usd) else None
+    return _positive(usd / tokens_per_hour * TOKENS_PER_MILLION)
 
 
 def saving_share(
@@ -51,11 +49,10 @@ def saving_share(
 
     Meaningful only when both costs are for the same machine and the same number of concurrent requests.
     """
-    plain, speculative = plain_usd_per_million_tokens, speculative_usd_per_million_tokens
-    if not (_positive(plain) and _positive(speculative)):
+    plain, speculative = _positive(plain_usd_per_million_tokens), _positive(speculative_usd_per_million_tokens)
+    if plain is None or speculative is None:
         return None
-    saving = 1.0 - speculative / plain
-    return saving if math.isfinite(saving) else None
+    return finite(1.0 - speculative / plain)
 
 
 def format_usd(value: float | None, significant: int = 4) -> str:
@@ -65,12 +62,13 @@ def format_usd(value: float | None, significant: int = 4) -> str:
     """
     if significant < 1:
         raise ValueError(f"significant must be at least 1, not {significant}")
-    if value is None or not math.isfinite(value):
+    number = finite(value)
+    if number is None:
         return "n/a"
-    amount = abs(Decimal(repr(float(value))))
+    amount = abs(Decimal(repr(number)))
     if amount == 0:
         return "$0"
-    sign = "-" if value < 0 else ""
+    sign = "-" if number < 0 else ""
     if amount < _SMALLEST_SHOWN_USD:
         return f"{sign}<$0.000001" if not sign else ">-$0.000001"
     context = Context(prec=max(significant, amount.adjusted() + 1), rounding=ROUND_HALF_EVEN)
@@ -83,7 +81,8 @@ def format_usd(value: float | None, significant: int = 4) -> str:
 class Throughput:
     """Output tokens per second of one replica of the model on `gpus` GPUs, all its requests together.
 
-    `how` says where the numbers come from (run, hardware and date, or the projection). None means no value.
+    `how` says where the numbers come from (run, hardware and date, or the projection). None means no value; a speed
+    that is zero, negative, not finite or not a number is none either, and is kept as None.
     """
 
     plain_tokens_per_second: float | None
@@ -96,8 +95,10 @@ class Throughput:
         if self.provenance not in get_args(Provenance):
             known = ", ".join(get_args(Provenance))
             raise ValueError(f"provenance must be one of {known}, not {self.provenance!r}")
-        if self.gpus < 1:
-            raise ValueError(f"a replica needs at least 1 GPU, not {self.gpus}")
+        if isinstance(self.gpus, bool) or not isinstance(self.gpus, numbers.Integral) or self.gpus < 1:
+            raise ValueError(f"a replica needs at least 1 GPU, as a whole number, not {shown(self.gpus)}")
+        for name in ("plain_tokens_per_second", "speculative_tokens_per_second"):
+            object.__setattr__(self, name, _positive(getattr(self, name)))
 
 
 @dataclass(frozen=True)
@@ -147,11 +148,14 @@ def cost_table(
     `throughputs` is keyed by `PriceRow.gpu_key` ("A100 SXM 40 GB": the 40 and 80 GB cards differ in speed);
     a GPU with no entry is not in the result. GPUs of an instance that no replica can use are billed all the
     same. An instance with fewer GPUs than one replica needs has no cost. `today` decides which prices are
-    stale or superseded.
+    stale or superseded. Raises ValueError when `busy_share` is not in (0, 1]: every row would repeat the nonsense.
     """
+    busy = _positive(busy_share)
+    if busy is None or busy > 1:
+        raise ValueError(f"busy_share must be a number above 0 and at most 1, not {shown(busy_share)}")
     day = today or date.today()
     rows = [
-        _cost_row(price, throughput, busy_share, day, prices.sha256)
+        _cost_row(price, throughput, busy, day, prices.sha256)
         for price in prices.select(include_superseded=include_superseded, today=day)
         if (throughput := throughputs.get(price.gpu_key)) is not None
     ]
@@ -161,8 +165,7 @@ def cost_table(
 def _cost_row(price: PriceRow, speed: Throughput, busy_share: float, day: date, sha256: str) -> CostRow:
     replicas = price.gpu_count // speed.gpus
     usd_per_replica_hour = price.usd_per_hour / replicas if replicas else None
-    plain_speed = _finite(speed.plain_tokens_per_second)
-    speculative_speed = _finite(speed.speculative_tokens_per_second)
+    plain_speed, speculative_speed = speed.plain_tokens_per_second, speed.speculative_tokens_per_second
     plain = usd_per_million_tokens(usd_per_replica_hour, plain_speed, busy_share)
     speculative = usd_per_million_tokens(usd_per_replica_hour, speculative_speed, busy_share)
     return CostRow(
@@ -232,10 +235,7 @@ def _cheapest_first(row: CostRow) -> tuple[bool, float, str, str]:
     return (cost is None, cost if cost is not None else 0.0, row.provider, row.instance)
 
 
-def _positive(value: float | None) -> TypeGuard[float]:
-    return value is not None and math.isfinite(value) and value > 0
-
-
-def _finite(value: float | None) -> float | None:
-    """NaN and infinities are no value: they would reach JSON, which has no word for them."""
-    return value if value is not None and math.isfinite(value) else None
+def _positive(value: object) -> float | None:
+    """A positive finite float, or None: NaN and infinities would reach JSON, which has no word for them."""
+    number = finite(value)
+    return number if number is not None and number > 0 else None

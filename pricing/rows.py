@@ -6,8 +6,11 @@ A missing price is an absent row. It is never stored as 0, which would make a GP
 from __future__ import annotations
 
 import math
+import numbers
 import re
-from datetime import date
+import unicodedata
+from datetime import date, timedelta
+from decimal import Decimal
 from typing import Annotated, Literal, get_args
 from urllib.parse import urlsplit
 
@@ -30,6 +33,31 @@ COLUMNS = (
 )  # fmt: skip
 _PLAIN_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 _PLAIN_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Control, format (zero width, text direction), lone surrogate, line and paragraph separator: what a reader of the
+# table cannot see, and what can make a cell read as another one.
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+
+
+def finite(value: object) -> float | None:
+    """`value` as a finite float, or None when it is not a number, is too large for one, or is NaN or infinite.
+
+    True is not 1 and "2.49" is not 2.49: a caller who passes those has mixed something up.
+    """
+    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
+        return None
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):  # 10**400; a signalling NaN
+        return None
+    return number if math.isfinite(number) else None
+
+
+def shown(value: object) -> str:
+    """`value` for a message: short, and with what cannot be seen spelt out."""
+    if isinstance(value, int) and abs(value) >= 10**15:  # Python refuses to write out very long ones
+        return "a number of too many digits"
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _number(value: object) -> float:
@@ -37,17 +65,18 @@ def _number(value: object) -> float:
     if isinstance(value, bool) or value is None:
         raise ValueError(f"{value!r} is not a number")
     if isinstance(value, str):
-        text = value.strip()
+        text = _seen(value)
         if not text:
             raise ValueError("the cell is blank; leave the row out when there is no figure")
         if not _PLAIN_NUMBER.fullmatch(text):
-            raise ValueError(f"{text!r} is not a plain positive number such as 2.49")
+            raise ValueError(f"{shown(text)} is not a plain positive number such as 2.49")
         value = float(text)
-    if not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{value!r} is not a finite number")
-    if value <= 0:
-        raise ValueError(f"{value!r} must be above 0; a missing figure is never 0")
-    return float(value)
+    number = finite(value)
+    if number is None:
+        raise ValueError(f"{shown(value)} is not a finite number")
+    if number <= 0:
+        raise ValueError(f"{shown(value)} must be above 0; a missing figure is never 0")
+    return number
 
 
 def _optional_number(value: object) -> float | None:
@@ -64,11 +93,23 @@ def _count(value: object) -> int:
 def _text(value: object) -> str:
     if not isinstance(value, str) or not value.strip():
         raise ValueError("the cell is blank")
-    return value.strip()
+    return _seen(value)
 
 
 def _optional_text(value: object) -> str:
-    return "" if value is None else str(value).strip()
+    return "" if value is None else _seen(str(value))
+
+
+def _notes(value: object) -> str:
+    return "" if value is None else _seen(str(value), allowed="\t\r\n")
+
+
+def _seen(text: str, allowed: str = "") -> str:
+    """`text` without the space around it; refused when it holds a character that nobody sees."""
+    for character in text.strip(" \t\r\n"):  # not a bare strip(): that would drop some control characters
+        if unicodedata.category(character) in _UNSEEN and character not in allowed:
+            raise ValueError(f"there is an invisible character (U+{ord(character):04X}) in {shown(text)}")
+    return text.strip()
 
 
 def _day(value: object) -> date:
@@ -77,7 +118,7 @@ def _day(value: object) -> date:
         return value
     text = _text(value) if isinstance(value, str) else repr(value)
     if not _PLAIN_DATE.fullmatch(text):
-        raise ValueError(f"{text!r} is not a date written YYYY-MM-DD")
+        raise ValueError(f"{shown(text)} is not a date written YYYY-MM-DD")
     try:
         return date.fromisoformat(text)
     except ValueError:
@@ -90,13 +131,16 @@ def _optional_day(value: object) -> date | None:
 
 def _url(value: object) -> str:
     text = _text(value)
+    # Before any message that repeats the address: what is in front of the @ may be a password.
+    if "@" in re.split(r"[/?#]", text.split("//", 1)[-1], maxsplit=1)[0]:
+        raise ValueError("the web address holds a user name or password in front of an @; leave it out")
     try:
         parts = urlsplit(text)
         valid = parts.scheme in ("http", "https") and bool(parts.hostname) and "." in (parts.hostname or "")
     except ValueError:  # e.g. an unclosed bracket in the host
         valid = False
     if not valid or any(c.isspace() for c in text):
-        raise ValueError(f"{text!r} is not a web address that starts with http:// or https://")
+        raise ValueError(f"{shown(text)} is not a web address that starts with http:// or https://")
     return text
 
 
@@ -104,7 +148,7 @@ def _one_of(allowed: tuple[str, ...]) -> BeforeValidator:
     def check(value: object) -> str:
         text = _text(value)
         if text not in allowed:
-            raise ValueError(f"{text!r} is not one of {', '.join(allowed)}")
+            raise ValueError(f"{shown(text)} is not one of {', '.join(allowed)}")
         return text
 
     return BeforeValidator(check)
@@ -112,6 +156,7 @@ def _one_of(allowed: tuple[str, ...]) -> BeforeValidator:
 
 Text = Annotated[str, BeforeValidator(_text)]
 OptionalText = Annotated[str, BeforeValidator(_optional_text)]
+Notes = Annotated[str, BeforeValidator(_notes)]
 
 
 class PriceRow(BaseModel):
@@ -134,7 +179,7 @@ class PriceRow(BaseModel):
     valid_until: Annotated[date | None, BeforeValidator(_optional_day)] = None
     source_url: Annotated[str, BeforeValidator(_url)]
     evidence: Annotated[Evidence, _one_of(get_args(Evidence))]
-    notes: OptionalText = ""
+    notes: Notes = ""
 
     @field_validator("usd_per_hour")
     @classmethod
@@ -146,6 +191,18 @@ class PriceRow(BaseModel):
                 f"{MAX_USD_PER_GPU_HOUR:g}; is it USD per hour for the whole instance?"
             )
         return usd_per_hour
+
+    @field_validator("as_of")
+    @classmethod
+    def _not_in_the_future(cls, as_of: date, info: ValidationInfo) -> date:
+        """Only when the reader says what day it is (context "today"): a row alone knows no clock.
+
+        A day's slack: where the price was read it may be tomorrow already.
+        """
+        today = (info.context or {}).get("today")
+        if today is not None and as_of > today + timedelta(days=1):
+            raise ValueError(f"{as_of} is in the future (today is {today})")
+        return as_of
 
     @field_validator("valid_until")
     @classmethod

@@ -29,7 +29,9 @@ class Fault:
     message: str
 
     def __str__(self) -> str:
-        where = f"line {self.line}" + (f", column {self.column}" if self.column else "")
+        # A column's name comes from the file: one that cannot be printed is spelt out.
+        column = self.column if self.column.isprintable() else repr(self.column)[1:-1]
+        where = f"line {self.line}" + (f", column {column}" if column else "")
         return f"{where}: {self.message}"
 
 
@@ -108,23 +110,25 @@ def _matches(wanted: str | Collection[str] | None, *values: str) -> bool:
     return any(value == wanted if isinstance(wanted, str) else value in wanted for value in values)
 
 
-def load_prices(path: str | Path | None = None) -> PriceTable:
+def load_prices(path: str | Path | None = None, *, today: date | None = None) -> PriceTable:
     """Read and check a price file (default: the one that ships with the package).
 
     The file is UTF-8 CSV, with or without a BOM, with exactly the columns of `COLUMNS` in any order;
     `usd_per_hour` is for the whole instance. Raises `PriceError` that names file, line and column of every
-    fault. Nothing is repaired or guessed.
+    fault. Nothing is repaired or guessed. A price dated after `today` (default: the local day) is a fault; the
+    shipped file is held to that only when `today` is given, so that a clock set wrong does not stop the program.
     """
+    day = today or (date.today() if path is not None else None)
     file = Path(path) if path is not None else DEFAULT_PRICES
     try:
         data = file.read_bytes()
     except OSError as error:
         raise PriceError(file.name, [Fault(1, "", f"cannot be read ({error.strerror})")]) from error
-    rows = _parse(data, file.name)
+    rows = _parse(data, file.name, day)
     return PriceTable(rows, hashlib.sha256(data).hexdigest(), file.name)
 
 
-def _parse(data: bytes, name: str) -> tuple[PriceRow, ...]:
+def _parse(data: bytes, name: str, today: date | None) -> tuple[PriceRow, ...]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -133,6 +137,7 @@ def _parse(data: bytes, name: str) -> tuple[PriceRow, ...]:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     rows: list[PriceRow] = []
     faults: list[Fault] = []
+    first_lines: dict[tuple[object, ...], int] = {}
     line = 1
     try:
         header = [cell.strip() for cell in next(reader, [])]
@@ -146,11 +151,14 @@ def _parse(data: bytes, name: str) -> tuple[PriceRow, ...]:
                 break
             if not any(cell.strip() for cell in cells):
                 continue
-            row = _row(header, cells, line)
-            if isinstance(row, PriceRow):
-                rows.append(row)
-            else:
+            row = _row(header, cells, line, today)
+            if not isinstance(row, PriceRow):
                 faults.extend(row)
+                continue
+            rows.append(row)
+            first = first_lines.setdefault(_identity(row), line)
+            if first != line:
+                faults.append(Fault(line, "usd_per_hour", f"is the same price of the same instance as line {first}"))
     except csv.Error as error:
         faults.append(Fault(line, "", f"is not valid CSV ({error})"))
     if not rows and not faults:
@@ -168,11 +176,16 @@ def _header_faults(header: list[str]) -> list[Fault]:
     return missing + unknown + twice
 
 
-def _row(header: list[str], cells: list[str], line: int) -> PriceRow | list[Fault]:
+def _identity(row: PriceRow) -> tuple[object, ...]:
+    """What makes a price this one. Two prices of one instance and day may be two sources; twice the same is a slip."""
+    return tuple(getattr(row, name) for name in COLUMNS if name not in ("source_url", "evidence", "notes"))
+
+
+def _row(header: list[str], cells: list[str], line: int, today: date | None) -> PriceRow | list[Fault]:
     if len(cells) != len(header):
         return [Fault(line, "", f"has {len(cells)} cells where the header has {len(header)}")]
     try:
-        return PriceRow.model_validate(dict(zip(header, cells, strict=True)))
+        return PriceRow.model_validate(dict(zip(header, cells, strict=True)), context={"today": today})
     except ValidationError as error:
         return [Fault(line, str(e["loc"][0]), _message(e)) for e in error.errors()]
 

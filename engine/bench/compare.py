@@ -1,15 +1,16 @@
 """Baseline against speculation: the same prompts, weights and device, interleaved, as a ratio with its interval."""
 
-import random
 import secrets
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from engine.bench.race import race
-from engine.bench.suites import BenchPrompt
-from engine.decode import Generation
+from engine.bench.suites import ALL, BenchPrompt
+from engine.decode import Generation, Stream
 from engine.errors import EngineError
 from engine.pair import Pair
 from engine.settings import DecodeSettings
@@ -18,7 +19,9 @@ from engine.text import Prompt
 
 RESAMPLES = 2000
 WARM_UP_TOKENS = 8
-ALL = "all"
+# Below this many prompts, or within this share of 1, no verdict is given.
+ENOUGH_PROMPTS = 5
+SAME = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +103,17 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """One line in words: faster, slower, or no difference that this many prompts could show."""
-        ratio, interval = self.speedup, self.speculative.interval
+        """One line in words: faster, slower, or no difference that these prompts can show."""
+        arm, ratio = self.speculative, self.speedup
         if ratio is None:
             return "nothing was measured"
-        if interval is None:
-            return f"{ratio:.2f}x, from too few steps for an interval"
-        span = f"{ratio:.2f}x ({interval[0]:.2f} to {interval[1]:.2f})"
-        if interval[0] > 1:
-            return f"{span}: faster"
-        return f"{span}: slower" if interval[1] < 1 else f"{span}: no difference"
+        if not arm.stats.proposed:
+            return f"{ratio:.2f}x: no difference, since no drafts were made"
+        if arm.interval is None or len({s.prompt for s in self.samples}) < ENOUGH_PROMPTS:
+            return f"{ratio:.2f}x, from too few prompts for a verdict"
+        low, high = arm.interval
+        word = "faster" if low > 1 + SAME else "slower" if high < 1 - SAME else "no difference"
+        return f"{ratio:.2f}x ({low:.2f} to {high:.2f}): {word}"
 
     def arm(self, name: str, category: str = ALL) -> ArmResult:
         samples = [s for s in self.samples if category in (ALL, s.category)]
@@ -148,26 +152,36 @@ def compare(
     """
     if isinstance(prompts, str):
         raise EngineError("prompts is a list of prompts; put the one prompt into a list")
-    if repeats < 1:
+    if not isinstance(repeats, int) or isinstance(repeats, bool) or repeats < 1:
         raise EngineError(f"repeats must be a whole number of at least 1, not {repeats!r}")
     settings = settings or DecodeSettings()
     if settings.seed is None:
         settings = replace(settings, seed=secrets.randbits(32))
     cancel = cancel or threading.Event()
     rows = [p if isinstance(p, BenchPrompt) else BenchPrompt(ALL, p) for p in prompts]  # type: ignore[arg-type]
+    for at, row in enumerate(rows):
+        _check_prompt(pair, row, settings, drafter, verifier, at)
     samples: list[Sample] = []
     if rows:
         _decode_both(pair, rows[0], replace(settings, max_new_tokens=WARM_UP_TOKENS), drafter, verifier, cancel, 0)
     for repeat in range(repeats):
-        seeded = replace(settings, seed=(settings.seed or 0) + repeat)
+        seeded = replace(settings, seed=((settings.seed or 0) + repeat) % 2**63)
         for at, row in enumerate(rows):
-            sample = _decode_both(pair, row, seeded, drafter, verifier, cancel, at)
+            sample = _decode_both(pair, row, seeded, drafter, verifier, cancel, at, (at + repeat) % 2 == 1)
             if cancel.is_set():
                 return Comparison(tuple(samples), drafter, False, settings)
             samples.append(sample)
             if progress:
                 progress(len(samples), len(rows) * repeats)
     return Comparison(tuple(samples), drafter, True, settings)
+
+
+def _check_prompt(pair: Pair, row: BenchPrompt, settings: DecodeSettings, drafter: str, verifier: str, at: int) -> None:
+    """A prompt that cannot be decoded is named before the work begins, not in the middle of it."""
+    try:
+        Stream(pair, row.prompt, settings, drafter, verifier)
+    except EngineError as error:
+        raise EngineError(f"prompt {at + 1}: {error}") from error
 
 
 def _decode_both(
@@ -178,8 +192,10 @@ def _decode_both(
     verifier: str,
     cancel: threading.Event,
     at: int,
+    plain_leads: bool = False,
 ) -> Sample:
-    both = race(pair, row.prompt, settings, drafter, verifier, cancel)
+    # Who goes first meets colder caches, so the arms take turns at it.
+    both = race(pair, row.prompt, settings, drafter, verifier, cancel, plain_leads=plain_leads)
     for _ in both:
         pass
     return Sample.of(row.category, at, both.plain.generation, both.speculative.generation)
@@ -196,17 +212,20 @@ def _of_totals(times: Sequence[tuple[float, float]]) -> float | None:
 
 
 def _bootstrap(samples: Sequence[Sample]) -> tuple[float, float] | None:
-    """95% percentile interval of the ratio of totals. Whole prompts are resampled, since repeats and rounds of one
-    prompt depend on each other; where there is one prompt only, its rounds are, and the interval speaks of it alone."""
+    """95% percentile interval of the ratio of totals, on two levels: whole prompts are resampled, since repeats and
+    rounds of one prompt depend on each other, and within each its rounds, since a few prompts alone would look surer
+    than they are. None with a single round."""
     prompts: dict[int, list[tuple[float, float]]] = {}
     for s in samples:
         prompts.setdefault(s.prompt, []).extend(s.rounds)
-    if len(prompts) > 1:
-        pool = [(sum(p for p, _ in times), sum(f for _, f in times)) for times in prompts.values()]
-    else:
-        pool = [r for times in prompts.values() for r in times]
-    if len(pool) < 2:
+    if sum(len(times) for times in prompts.values()) < 2:
         return None
-    pick = random.Random(0)
-    ratios = sorted(r for _ in range(RESAMPLES) if (r := _of_totals(pick.choices(pool, k=len(pool)))) is not None)
-    return (ratios[int(0.025 * len(ratios))], ratios[int(0.975 * len(ratios))]) if ratios else None
+    pick = np.random.default_rng(0)
+    totals = []  # for each prompt: RESAMPLES of its (plain, speculative) ms
+    for times in prompts.values():
+        rows = np.array(times)  # [rounds, 2]
+        totals.append(rows[pick.integers(len(rows), size=(RESAMPLES, len(rows)))].sum(1))
+    drawn = pick.integers(len(totals), size=(RESAMPLES, len(totals)))  # prompts of each resample
+    sums = np.stack(totals)[drawn, np.arange(RESAMPLES)[:, None]].sum(1)  # [RESAMPLES, 2]
+    low, high = np.quantile(sums[:, 0] / sums[:, 1], [0.025, 0.975])
+    return float(low), float(high)

@@ -18,23 +18,26 @@ class Race(Iterator[tuple[Arm, Step]]):
     """After each speculative step, plain steps run until plain has emitted as many tokens. `speculative` and `plain`
     are the two streams; their `generation` is true at any time."""
 
-    def __init__(self, speculative: Stream, plain: Stream) -> None:
-        self.speculative, self.plain = speculative, plain
+    def __init__(self, speculative: Stream, plain: Stream, plain_leads: bool = False) -> None:
+        self.speculative, self.plain, self.plain_leads = speculative, plain, plain_leads
         self._steps = self._run()
 
     def __next__(self) -> tuple[Arm, Step]:
         return next(self._steps)
 
     def _run(self) -> Generator[tuple[Arm, Step], None, None]:
-        emitted = {"speculative": 0, "plain": 0}
-        for step in self.speculative:
-            emitted["speculative"] += len(step.emitted)
+        ahead = 0  # tokens by which speculation is ahead
+        while True:
+            if self.plain_leads and (first := next(self.plain, None)) is not None:
+                ahead -= len(first.emitted)
+                yield "plain", first
+            step = next(self.speculative, None)
+            if step is None:
+                return
+            ahead += len(step.emitted)
             yield "speculative", step
-            while emitted["plain"] < emitted["speculative"]:
-                behind = next(self.plain, None)
-                if behind is None:
-                    break
-                emitted["plain"] += len(behind.emitted)
+            while ahead > 0 and (behind := next(self.plain, None)) is not None:
+                ahead -= len(behind.emitted)
                 yield "plain", behind
 
     def close(self) -> None:
@@ -58,11 +61,13 @@ def race(
     cancel: threading.Event | None = None,
     alternatives: int = 0,
     chat: bool = True,
+    plain_leads: bool = False,
 ) -> Race:
     """Speculation beside its own baseline: the same prompt, weights and settings. At temperature 0 the tokens are the
-    same too. Arguments as in `engine.stream`."""
+    same too. Arguments as in `engine.stream`. plain_leads: each round begins with plain decoding's step."""
     settings = settings or DecodeSettings()
     return Race(
         Stream(pair, prompt, settings, drafter, verifier, cancel, alternatives, chat),
         Stream(pair, prompt, settings, "none", verifier, cancel, 0, chat),
+        plain_leads,
     )

@@ -51,9 +51,17 @@ def verify_chain(
     """
     if method not in METHODS:
         raise EngineError(f"unknown verifier {method!r}: choose one of {', '.join(METHODS)}")
-    x = torch.as_tensor(draft_tokens, dtype=torch.long, device=target_probs.device)
-    _check(target_probs, x, draft_probs)
-    return judge(target_probs, x, draft_probs, method, generator)
+    p = torch.as_tensor(target_probs)
+    q = None if draft_probs is None else torch.as_tensor(draft_probs, device=p.device)
+    try:
+        x = torch.as_tensor(draft_tokens, device=p.device)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        raise EngineError("draft_tokens must be a list of token ids") from None
+    if x.numel() and (x.is_floating_point() or x.dtype == torch.bool):
+        raise EngineError("draft_tokens must be whole numbers: token ids")
+    x = x.long()
+    _check(p, x, q)
+    return judge(p, x, q, method, generator)
 
 
 def judge(p: Tensor, x: Tensor, q: Tensor | None, method: str, generator: torch.Generator | None) -> Verdict:
@@ -121,7 +129,7 @@ def _residual(p: Tensor, q: Tensor | None, token: int, scale: float = 1.0) -> Te
 
 def _check(p: Tensor, x: Tensor, q: Tensor | None) -> None:
     k = x.shape[0] if x.ndim == 1 else -1
-    if p.ndim != 2 or k < 0 or p.shape[0] != k + 1:
+    if p.ndim != 2 or k < 0 or not p.shape[1] or p.shape[0] != k + 1:
         raise EngineError(
             f"target_probs must be [K+1, V] for [K] draft_tokens, got {tuple(p.shape)} for {tuple(x.shape)}"
         )

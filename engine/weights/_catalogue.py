@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 from engine.weights import _embedded, _folder, _hub, _store
-from engine.weights._common import PRESETS, ModelEntry, Progress, WeightsError, silent
+from engine.weights._common import PRESETS, ModelEntry, Progress, WeightsError, shown, silent
 from engine.weights._gguf_file import gguf_key, open_gguf, unpacked_bytes
 from engine.weights._safetensors import check_safetensors
 
@@ -31,14 +33,14 @@ def resolve(source: str, *, progress: Progress | None = None, trust_remote_code:
             _embedded.NEEDED_BYTES,
             watch,
         )
-    local = Path(name).expanduser()
-    if local.is_dir():
+    local = _local(name)
+    if os.path.isdir(local):
         _folder.check_folder(local, str(local), trust_remote_code=trust_remote_code)
         return local.absolute()
-    if local.is_file():
+    if os.path.isfile(local):
         return _from_file(local.absolute(), watch)
     if _looks_like_path(name):
-        raise WeightsError(f"There is no file or folder {name}; check the path.")
+        raise WeightsError(f"There is no file or folder {shown(name)}; check the path.")
     if _HUB_ID.fullmatch(name):
         return _hub.download(name, watch, trust_remote_code=trust_remote_code)
     raise WeightsError(_unknown(name))
@@ -49,11 +51,11 @@ def is_cached(source: str) -> Path | None:
     name = _target(source)
     if name == "embedded":
         return _store.find(_embedded.KEY)
-    local = Path(name).expanduser()
-    if local.is_dir():
+    local = _local(name)
+    if os.path.isdir(local):
         whole = (local / "config.json").is_file() and _weights_whole(local)
         return local.absolute() if whole else None
-    if local.is_file():
+    if os.path.isfile(local):
         return _store.find(gguf_key(local)) if local.suffix == ".gguf" else None
     if _HUB_ID.fullmatch(name) and not _looks_like_path(name):
         return _hub.cached(name)
@@ -64,16 +66,18 @@ def path(name: str) -> Path:
     """Like `is_cached`, but absence is an error that says how to fetch."""
     found = is_cached(name)
     if found is None:
-        if _target(name) != "embedded" and not _HUB_ID.fullmatch(_target(name)) and not Path(name).exists():
-            raise WeightsError(_unknown(name))
-        raise WeightsError(f"{name} is not cached yet; fetch it first (specscope models fetch {name}).")
+        target = _target(name)
+        if target != "embedded" and not _HUB_ID.fullmatch(target) and not os.path.exists(_local(target)):
+            raise WeightsError(_unknown(target))
+        said = shown(str(name))
+        raise WeightsError(f"{said} is not cached yet; fetch it first (specscope models fetch {said}).")
     return found
 
 
 def fetch(name: str, *, progress: Progress | None = None, trust_remote_code: bool = False) -> Path:
     """Make everything that `name` needs local: a preset's draft too. Returns the target's folder."""
     target = resolve(name, progress=progress, trust_remote_code=trust_remote_code)
-    preset = PRESETS.get(name.strip())
+    preset = PRESETS.get(str(name).strip())
     if preset is not None and preset.draft is not None:
         resolve(preset.draft, progress=progress, trust_remote_code=trust_remote_code)
     return target
@@ -91,12 +95,14 @@ def list_models() -> list[ModelEntry]:
         entries.append(ModelEntry(preset.name, source, cached, parts[0] if cached else None, size, preset.about))
     for folder, manifest in _converted():
         about = f"Converted from {manifest.get('gguf', 'a GGUF file')}."
-        entries.append(ModelEntry(folder.name, str(manifest["source"]), True, folder, _size(folder), about))
+        entries.append(ModelEntry(folder.name, str(manifest.get("source", folder)), True, folder, _size(folder), about))
     return entries
 
 
 def _target(source: str) -> str:
-    name = source.strip()
+    if not isinstance(source, str | os.PathLike):
+        raise WeightsError(f"A model is named by text, not by {type(source).__name__}; {_choices()}.")
+    name = str(source).strip()
     if not name:
         raise WeightsError(f"No model was named; {_choices()}.")
     converted = _store.models_dir() / name
@@ -104,6 +110,12 @@ def _target(source: str) -> str:
         return str(converted)
     preset = PRESETS.get(name)
     return name if preset is None else preset.target
+
+
+def _local(name: str) -> Path:
+    """`name` as a path. Ask `os.path` about it, not `Path`, whose methods (`is_dir`, `expanduser`) raise when a name
+    is too long, is unreadable or holds a NUL, or when ~ stands for nobody: to a user, all of these are not there."""
+    return Path(os.path.expanduser(name))
 
 
 def _from_file(file: Path, progress: Progress) -> Path:
@@ -115,7 +127,10 @@ def _from_file(file: Path, progress: Progress) -> Path:
         raise WeightsError(f"{file} is one file of a model; give the folder that holds it and its config.json.")
     if file.suffix != ".gguf":
         raise WeightsError(f"{file} is neither a folder nor a .gguf file; {_choices()}.")
-    key = gguf_key(file)
+    try:
+        key = gguf_key(file)
+    except OSError as error:
+        raise WeightsError(f"{file} cannot be read ({error.strerror}); check its permissions.") from error
     if (found := _store.find(key)) is not None:
         return found
     reader = open_gguf(file)
@@ -123,7 +138,16 @@ def _from_file(file: Path, progress: Progress) -> Path:
     def make(out: Path, scratch: Path) -> dict[str, Any]:
         from engine.weights import _gguf
 
-        return {"source": str(file), **_gguf.convert(file, reader, out, progress)}
+        try:
+            return {"source": str(file), **_gguf.convert(file, reader, out, progress)}
+        except WeightsError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, NotImplementedError) as error:
+            # What a library says of metadata it did not expect is often one bare word, such as a missing key.
+            raise WeightsError(
+                f"{file} holds metadata or tensors that cannot be converted ({type(error).__name__}: "
+                f"{shown(str(error))}); give the model's safetensors folder instead."
+            ) from error
 
     return _store.build(key, make, unpacked_bytes(reader) + _TOKENIZER_SLACK, progress)
 
@@ -137,7 +161,10 @@ def _weights_whole(folder: Path) -> bool:
 
 def _converted() -> list[tuple[Path, dict[str, Any]]]:
     found = []
-    for folder in sorted(_store.models_dir().glob("gguf-*")):
+    folders: list[Path] = []
+    with contextlib.suppress(OSError):  # a cache that cannot be read holds nothing to list
+        folders = sorted(_store.models_dir().glob("gguf-*"))
+    for folder in folders:
         manifest = _store.read_manifest(folder)
         if manifest is not None and _store.find(folder.name) is not None:
             found.append((folder, manifest))
@@ -159,4 +186,4 @@ def _choices() -> str:
 def _unknown(name: str) -> str:
     known = [*PRESETS, *(folder.name for folder, _ in _converted())]
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.5)
-    return f'There is no model "{name}"; ' + (f'did you mean "{near[0]}"?' if near else f"{_choices()}.")
+    return f'There is no model "{shown(name)}"; ' + (f'did you mean "{near[0]}"?' if near else f"{_choices()}.")

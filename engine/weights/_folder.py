@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from engine.weights._common import WeightsError
+from engine.weights._common import WeightsError, shown
 from engine.weights._safetensors import check_safetensors
 
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -26,7 +26,7 @@ def check_folder(folder: Path, name: str, *, trust_remote_code: bool = False) ->
 def read_config(folder: Path, name: str) -> dict[str, Any]:
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # RecursionError: nested deeper than Python reads
         raise WeightsError(f"The config.json of {name} is not valid JSON; download or copy it again.") from error
     if not isinstance(config, dict):
         raise WeightsError(f"The config.json of {name} is not a JSON object; download or copy it again.")
@@ -62,17 +62,21 @@ def check_config(config: dict[str, Any], name: str, *, trust_remote_code: bool =
         MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     )
 
+    heads = config.get("architectures") or []
+    if not isinstance(heads, list) or not all(isinstance(head, str) for head in heads):
+        raise WeightsError(
+            f'"architectures" in the config.json of {name} is not a list of names; download or copy it again.'
+        )
     kind = str(config.get("model_type"))
     if kind not in CONFIG_MAPPING_NAMES:
         raise WeightsError(
-            f"{name} has the architecture {kind!r}, which transformers {transformers.__version__} does not "
+            f"{name} has the architecture '{shown(kind)}', which transformers {transformers.__version__} does not "
             "know; upgrade transformers, or choose another model."
         )
     if config.get("is_encoder_decoder") or _encoder_decoder_by_default(kind):
         raise WeightsError(
             f"{name} is an encoder-decoder model ({kind}), not a decoder-only language model; choose a causal one."
         )
-    heads = [str(head) for head in config.get("architectures") or []]
     causal = any(head.endswith(("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")) for head in heads)
     encoder = kind in MODEL_FOR_MASKED_LM_MAPPING_NAMES and not config.get("is_decoder")
     if kind not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or encoder or (heads and not causal and _headless(heads)):
@@ -90,4 +94,8 @@ def _headless(heads: list[str]) -> bool:
 def _encoder_decoder_by_default(kind: str) -> bool:
     from transformers import CONFIG_MAPPING
 
-    return bool(getattr(CONFIG_MAPPING[kind](), "is_encoder_decoder", False))
+    try:
+        default = CONFIG_MAPPING[kind]()
+    except Exception:  # a few kinds have no default (KeyError, ValueError, a missing package): then it says nothing
+        return False
+    return bool(getattr(default, "is_encoder_decoder", False))

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from engine.weights._common import Progress, WeightsError, silent
+from engine.weights._common import Progress, WeightsError, shown, silent
 from engine.weights._folder import check_config, check_files, check_folder, read_config
 
 ALLOWED = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
@@ -63,7 +63,7 @@ def _snapshot(repo: str, patterns: list[str], progress: Progress) -> Path:
     except errors.RepositoryNotFoundError as error:
         raise WeightsError(f"The hub has no model {repo} (or it is private); check the id, or set HF_TOKEN.") from error
     except errors.HFValidationError as error:
-        raise WeightsError(f"{repo} is not a valid hub id; write it as organisation/name.") from error
+        raise WeightsError(f"{shown(repo)} is not a valid hub id; write it as organisation/name.") from error
     except Exception as error:  # the client's own, httpx's, requests' in older releases, OSError
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise WeightsError(_full(repo)) from error

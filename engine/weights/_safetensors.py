@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import struct
 from pathlib import Path
 
-from engine.weights._common import WeightsError
+from engine.weights._common import WeightsError, shown
 
 _AGAIN = "download or copy it again"
 
@@ -18,10 +19,7 @@ def check_safetensors(folder: Path) -> list[Path]:
     """
     index = folder / "model.safetensors.index.json"
     if index.is_file():
-        try:
-            names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-        except (ValueError, KeyError, AttributeError, OSError) as error:
-            raise WeightsError(f"{index} is not a valid index of weight files; {_AGAIN}.") from error
+        names = _indexed(index)
     elif (folder / "model.safetensors").is_file():
         names = ["model.safetensors"]
     else:
@@ -34,9 +32,20 @@ def check_safetensors(folder: Path) -> list[Path]:
     return files
 
 
+def _indexed(index: Path) -> list[str]:
+    """The files that an index names. It is the user's file: any JSON may be in it, nested past what Python reads."""
+    try:
+        names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        if not all(isinstance(name, str) for name in names):
+            raise TypeError("a file's name is text")
+        return sorted(names)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OSError) as error:
+        raise WeightsError(f"{index} is not a valid index of weight files; {_AGAIN}.") from error
+
+
 def _check_file(file: Path) -> None:
-    if not file.is_file():
-        raise WeightsError(f"{file} is missing though the index names it; {_AGAIN}.")
+    if not os.path.isfile(file):  # Path.is_file raises for a name that is too long
+        raise WeightsError(f"{shown(str(file))} is missing though the index names it; {_AGAIN}.")
     size = file.stat().st_size
     try:
         with file.open("rb") as stream:
@@ -44,9 +53,17 @@ def _check_file(file: Path) -> None:
             if header_length > size:
                 raise ValueError("header longer than the file")
             header = json.loads(stream.read(header_length))
-        ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        ends = [_end(entry["data_offsets"]) for name, entry in header.items() if name != "__metadata__"]
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{file} is truncated or is not a safetensors file; {_AGAIN}.") from error
     whole = 8 + header_length + max(ends, default=0)
     if size != whole:
         raise WeightsError(f"{file} is truncated: {size:,} bytes of {whole:,}; {_AGAIN}.")
+
+
+def _end(offsets: object) -> int:
+    """The second of two byte offsets; ValueError for anything else, such as text, which also has a second part."""
+    match offsets:
+        case [int(start), int(end)] if 0 <= start <= end:
+            return end
+    raise ValueError("data_offsets is not a start and an end")

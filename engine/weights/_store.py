@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from engine.weights._common import Progress, WeightsError
+from engine.weights._common import Progress, WeightsError, shown
 from engine.weights._safetensors import check_safetensors
 
 MANIFEST = "specscope.json"
@@ -33,7 +33,10 @@ def cache_dir() -> Path:
     """Where converted weights live: `SPECSCOPE_CACHE`, else the user's cache folder."""
     named = os.environ.get("SPECSCOPE_CACHE")
     if named:
-        return Path(named).expanduser().absolute()
+        try:
+            return Path(named).expanduser().absolute()
+        except RuntimeError as error:  # ~name, where no such user is
+            raise WeightsError(f"SPECSCOPE_CACHE is {shown(named)}, whose ~ stands for no user; correct it.") from error
     import platformdirs
 
     return Path(platformdirs.user_cache_dir("specscope", appauthor=False))
@@ -46,7 +49,7 @@ def models_dir() -> Path:
 def read_manifest(folder: Path) -> dict[str, Any] | None:
     try:
         manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return manifest if isinstance(manifest, dict) else None
 
@@ -184,9 +187,17 @@ def _explained(root: Path, needed: int) -> Iterator[None]:
         if number in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error):
             free = shutil.disk_usage(root).free if root.exists() else 0
             raise WeightsError(_full(root, needed, free)) from error
-        if number in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST):
+        refused = number in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST)
+        # Any refusal of a path in the cache: /proc says "no such file" to whoever makes a folder there.
+        if number is not None and (refused or _within(root, error)):
             raise WeightsError(
-                f"The cache at {root} cannot be written ({os.strerror(number)}); "
+                f"The cache at {shown(str(root))} cannot be written ({os.strerror(number)}); "
                 "set SPECSCOPE_CACHE to a folder that can."
             ) from error
         raise
+
+
+def _within(root: Path, error: Exception) -> bool:
+    """Whether the operating system refused a path of the cache, or one on the way to it."""
+    named = getattr(error, "filename", None)
+    return isinstance(named, str) and (Path(named).is_relative_to(root) or root.is_relative_to(named))

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import csv
 import io
-import math
+import numbers
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from datetime import date
+from decimal import Decimal
 
 from pricing.cost import CostRow
+from pricing.rows import finite
 
-# The full-width signs are read as the plain ones by some spreadsheets.
-_STARTS_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+_STARTS_A_FORMULA = "=+-@"
+_BLANK_LETTERS = "\u115f\u1160\u3164\uffa0"  # Hangul fillers: letters by category, nothing on the screen
 
 
 def guard(text: str) -> str:
     """`text`, with a leading ' when a spreadsheet would take it for a formula; quoting does not help."""
-    dangerous = text.startswith(("\t", "\r", "\n")) or text.lstrip().startswith(_STARTS_A_FORMULA)
+    # The first character that shows: a spreadsheet may drop a BOM, zero-width and control characters before it reads.
+    first = next((character for character in text if not _unseen(character)), "")
+    # Compatibility form: some read a full-width or small sign as the plain one.
+    dangerous = text.startswith(("\t", "\r", "\n")) or unicodedata.normalize("NFKC", first)[:1] in [*_STARTS_A_FORMULA]
     return f"'{text}" if dangerous else text
+
+
+def _unseen(character: str) -> bool:
+    """Space, control, format and combining characters."""
+    return unicodedata.category(character)[0] in "CZM" or character in _BLANK_LETTERS
 
 
 def to_csv(rows: Sequence[CostRow | Mapping[str, object]], exported_on: date | None = None) -> str:
@@ -54,10 +65,13 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, int):
-        return str(int(value))
-    if isinstance(value, float):
-        return repr(float(value)) if math.isfinite(value) else ""
+    if isinstance(value, Decimal):
+        return str(value) if value.is_finite() else ""
+    if isinstance(value, numbers.Real):  # numpy's numbers too; one beyond the range of floats is no figure
+        number = finite(value)
+        if number is None:
+            return ""
+        return str(int(value)) if isinstance(value, numbers.Integral) else repr(number)
     if isinstance(value, date):
         return value.isoformat()
     return guard(str(value))

@@ -124,11 +124,13 @@ def table(laws, width):
 
 def pair_of(rule, vocab=16, draft=None, tokenizer=None, draft_context=4096, **extra):
     """A Pair of scripted models. rule, draft: rules over histories."""
-    return Pair.from_models(
-        target=ScriptedModel(rule, vocab, **extra),
-        tokenizer=tokenizer,
-        draft=None if draft is None else ScriptedModel(draft, vocab, context=draft_context),
-    )
+    target = ScriptedModel(rule, vocab, **extra)
+    other = None if draft is None else ScriptedModel(draft, vocab, context=draft_context)
+    pair = Pair.from_models(target=target, tokenizer=tokenizer, draft=other)
+    for model in (target, other):
+        if model is not None:  # what the pair's own check has read is no run's
+            model.widths, model.longest = [], 0
+    return pair
 
 
 def greedy_continuation(rule, history, count):

@@ -598,6 +598,19 @@ def test_a_cache_that_cannot_be_written_is_said_and_names_the_setting(
     assert "SPECSCOPE_CACHE" in refused(gguf_file)
 
 
+@pytest.mark.parametrize(
+    "place", ["/proc/x", "/dev/null/x", "/tmp/" + "x" * 5000, "~nobody-here/x"], ids=["proc", "file", "long", "nobody"]
+)
+def test_every_place_that_cannot_be_a_cache_is_met_with_the_same_advice(
+    gguf_file: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("SPECSCOPE_CACHE", place)
+    message = refused(gguf_file)
+    assert "SPECSCOPE_CACHE" in message
+    assert "[Errno" not in message
+    assert len(message) < 400
+
+
 # ---------------------------------------------------------------- the embedded package
 
 
@@ -826,6 +839,60 @@ def test_a_config_that_is_not_json_is_refused(cache: Path, tmp_path: Path, folde
     assert "not a JSON object" in refused(made)
 
 
+def test_a_config_that_is_json_and_still_nonsense_is_refused_in_one_sentence(
+    cache: Path, tmp_path: Path, folder: Path
+) -> None:
+    made = copied(folder, tmp_path / "m", architectures=5)
+    assert '"architectures" in the config.json' in refused(made)
+    (made / "config.json").write_text("[" * 100_000 + "]" * 100_000)
+    assert "config.json" in refused(made)
+
+
+def test_a_kind_of_model_that_has_no_default_config_is_refused_and_does_not_break(
+    cache: Path, tmp_path: Path, folder: Path
+) -> None:
+    made = copied(folder, tmp_path / "m", model_type="nougat", architectures=["NougatModel"])
+    assert "nougat" in refused(made).lower()
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        "[]",
+        "{}",
+        '{"weight_map": {"a": 1, "b": "x.safetensors"}}',
+        '{"weight_map": {"a": {}}}',
+        '{"weight_map": 3}',
+        "[" * 100_000,
+    ],
+    ids=["list", "no map", "number", "object", "map is a number", "deep"],
+)
+def test_an_index_of_weight_files_with_any_other_json_in_it_is_refused(
+    cache: Path, tmp_path: Path, folder: Path, index: str
+) -> None:
+    made = copied(folder, tmp_path / "m")
+    (made / "model.safetensors.index.json").write_text(index)
+    assert "not a valid index" in refused(made)
+    assert weights.is_cached(str(made)) is None
+
+
+def test_a_shard_whose_name_no_disk_can_hold_is_missing(cache: Path, tmp_path: Path, folder: Path) -> None:
+    made = copied(folder, tmp_path / "m")
+    (made / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": "x" * 5000}}))
+    assert "is missing though" in (message := refused(made))
+    assert len(message) < 500
+
+
+@pytest.mark.parametrize("offsets", ["zz", [0], [4, 0], [0, "4"], {}, None, 7])
+def test_a_safetensors_header_whose_offsets_are_not_two_numbers_is_refused(
+    cache: Path, tmp_path: Path, folder: Path, offsets: Any
+) -> None:
+    made = copied(folder, tmp_path / "m")
+    header = json.dumps({"a": {"dtype": "F32", "shape": [1], "data_offsets": offsets}}).encode()
+    (made / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + bytes(4))
+    assert "not a safetensors file" in refused(made)
+
+
 @pytest.mark.parametrize("keep", [0, 3, 30, 2000, -1000])
 def test_a_truncated_gguf_is_refused_and_the_whole_one_works(
     cache: Path, tmp_path: Path, gguf_file: Path, keep: int
@@ -850,6 +917,35 @@ def test_a_truncated_gguf_is_refused_and_the_whole_one_works(
 )
 def test_an_unknown_name_is_met_with_the_nearest_or_the_choices(cache: Path, name: str, says: str) -> None:
     assert says in refused(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["x" * 5000, "a/" + "b" * 5000, "/" + "x" * 5000, "x\0y", "a\nb", "~no-such-user/x"],
+    ids=["long", "long hub id", "long path", "NUL", "line break", "nobody"],
+)
+def test_a_name_that_no_disk_can_hold_is_met_with_one_short_sentence(cache: Path, name: str) -> None:
+    assert len(refused(name)) < 400
+    assert weights.is_cached(name) is None
+    with pytest.raises(WeightsError):
+        weights.path(name)
+
+
+def test_a_model_is_named_by_text_or_a_path_and_by_nothing_else(cache: Path, folder: Path) -> None:
+    assert weights.resolve(folder) == folder  # type: ignore[arg-type]
+    for wrong in (None, 5, ["embedded"]):
+        with pytest.raises(WeightsError, match="named by text, not by"):
+            weights.resolve(wrong)  # type: ignore[arg-type]
+
+
+def test_a_library_that_fails_with_one_bare_word_is_put_into_a_sentence(
+    cache: Path, gguf_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def convert(*_: Any) -> dict[str, Any]:
+        raise KeyError("rope_theta")
+
+    monkeypatch.setattr(_gguf, "convert", convert)
+    assert "cannot be converted (KeyError: 'rope_theta')" in refused(gguf_file)
 
 
 def test_a_file_that_is_no_model_is_refused(cache: Path, tmp_path: Path, folder: Path) -> None:

@@ -252,6 +252,38 @@ def test_an_encoder_decoder_model_is_refused():
         engine.Pair.from_models(t5, None)
 
 
+LOOKS_AHEAD = {
+    "roberta": (tf.RobertaForCausalLM, tf.RobertaConfig),
+    "electra": (tf.ElectraForCausalLM, tf.ElectraConfig),
+    "ernie": (tf.ErnieForCausalLM, tf.ErnieConfig),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS_AHEAD)
+def test_a_model_that_looks_ahead_is_refused_by_its_own_arithmetic(name):
+    """Their class says CausalLM and their config does not make them so; decoding them would be silently wrong."""
+    model_class, config_class = LOOKS_AHEAD[name]
+    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
+    torch.manual_seed(0)
+    model = model_class(config_class(vocab_size=VOCAB, **shape)).eval()
+    with pytest.raises(engine.UnsupportedModelError, match="decoder-only"):
+        engine.Pair.from_models(model, None)
+    causal = model_class(config_class(vocab_size=VOCAB, is_decoder=True, **shape)).eval()
+    assert engine.Pair.from_models(causal, None).target.vocab_size == VOCAB
+
+
+def test_a_model_that_keeps_no_cache_is_refused():
+    model = tf.OpenAIGPTLMHeadModel(tf.OpenAIGPTConfig(vocab_size=VOCAB, n_embd=32, n_layer=2, n_head=4)).eval()
+    with pytest.raises(engine.UnsupportedModelError, match="no cache"):
+        engine.Pair.from_models(model, None)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_half_precision_passes_the_check_that_allows_for_its_rounding(dtype):
+    for name in ("llama", "gemma2-windows", "mixtral-moe", "gpt2"):
+        assert engine.Pair.from_models(build(CONFIGS[name], 1).to(dtype), None).dtype == str(dtype)[6:]
+
+
 def test_an_encoder_only_model_is_refused():
     bert = tf.BertConfig(
         vocab_size=VOCAB, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16

@@ -1,6 +1,7 @@
 """Race, compare, tune K and prompt suites: arithmetic on records, and lock-step on tiny models."""
 
 import json
+import random
 import sys
 import threading
 from dataclasses import replace
@@ -37,9 +38,9 @@ def generation(*steps):
 
 
 def sample(plain_ms, fast_ms, prompt=0, category="chat", tokens=2):
-    """plain: `tokens` steps of one token; speculative: one step."""
+    """plain: `tokens` steps of one token; speculative: one step, drafted."""
     plain = generation(*[step(1, plain_ms / tokens)] * tokens)
-    return Sample.of(category, prompt, plain, generation(step(tokens, fast_ms)))
+    return Sample.of(category, prompt, plain, generation(step(tokens, fast_ms, tokens - 1, tokens - 1)))
 
 
 def comparison(*samples, complete=True):
@@ -144,11 +145,57 @@ def test_the_interval_of_a_single_prompt_is_that_of_its_rounds():
 
 @pytest.mark.parametrize(
     ("times", "word"),
-    [([(200, 100)] * 4, "faster"), ([(100, 200)] * 4, "slower"), ([(100, 200), (200, 100)] * 2, "no difference")],
+    [([(200, 100)] * 6, "faster"), ([(100, 200)] * 6, "slower"), ([(100, 200), (200, 100)] * 3, "no difference")],
 )
 def test_the_verdict_says_faster_slower_or_no_difference(times, word):
     result = comparison(*[sample(p, f, i) for i, (p, f) in enumerate(times)])
     assert result.verdict.endswith(word)
+
+
+def test_too_few_prompts_get_a_ratio_and_no_verdict():
+    result = comparison(*[sample(200, 100, i) for i in range(4)])
+    assert result.verdict == "2.00x, from too few prompts for a verdict"
+
+
+def test_no_drafts_are_no_difference_whatever_the_clock_says():
+    quick = generation(step(1, 10.0), step(1, 10.0))
+    slow = generation(step(1, 12.0), step(1, 12.0))
+    result = comparison(*[Sample.of("x", i, slow, quick) for i in range(8)])
+    assert result.verdict == "1.20x: no difference, since no drafts were made"
+
+
+@pytest.mark.parametrize("prompts", [5, 12])
+def test_two_arms_of_one_law_are_rarely_told_apart(prompts):
+    """The null experiment on simulated clocks: 10% noise a step, 12 rounds a prompt, nothing to find."""
+    rng = random.Random(0)
+
+    def noisy(proposed):
+        return generation(*[step(1, 20 * rng.gauss(1, 0.1), proposed, 0) for _ in range(12)])
+
+    calls = [comparison(*[Sample.of("x", i, noisy(0), noisy(1)) for i in range(prompts)]).verdict for _ in range(60)]
+    assert sum(not v.endswith("no difference") for v in calls) <= 6  # at most twice the nominal 5%
+
+
+def test_the_arms_take_turns_at_going_first(pair, monkeypatch):
+    order = []
+    advance = engine.Race.__next__
+
+    def spy(both):
+        arm, s = advance(both)
+        if not s.index:
+            order.append(arm)
+        return arm, s
+
+    monkeypatch.setattr(engine.Race, "__next__", spy)
+    result = engine.compare(pair, [[1, 2], [3, 4]], SETTINGS, drafter="model", repeats=1)
+    assert order[2:] == ["speculative", "plain", "plain", "speculative"]  # behind the warm-up
+    assert all(s.plain.token_ids == s.speculative.token_ids for s in result.samples)
+
+
+def test_a_prompt_that_cannot_be_decoded_is_named_before_any_work(pair):
+    with pytest.raises(engine.EngineError, match=r"^prompt 2: "):
+        engine.compare(pair, [[1, 2], [99], [3]], SETTINGS)
+    assert pair.target.model.widths == []
 
 
 def test_nothing_measured_is_said_and_is_no_number():
@@ -221,7 +268,7 @@ def test_a_users_own_prompts_are_read_with_and_without_a_byte_order_mark(tmp_pat
     for encoding in ("utf-8", "utf-8-sig"):
         path = tmp_path / "p.jsonl"
         path.write_text("\n\n".join(json.dumps(r, ensure_ascii=False) for r in rows), encoding=encoding)
-        assert load_prompts(path) == [BenchPrompt("çeviri", "Merhaba"), BenchPrompt("all", "no category")]
+        assert load_prompts(path) == [BenchPrompt("çeviri", "Merhaba"), BenchPrompt("prompts", "no category")]
 
 
 @pytest.mark.parametrize(
@@ -233,6 +280,9 @@ def test_a_users_own_prompts_are_read_with_and_without_a_byte_order_mark(tmp_pat
         ('{"prompt": 5}', "line 1"),
         ('["prompt"]', "line 1"),
         ("\n\n", "holds no prompts"),
+        ('{"prompt": "x", "category": "all"}', "choose another name"),
+        ("[" * 100_000, "line 1"),
+        ('{"prompt": ' + "1" * 6000 + "}", "line 1"),
     ],
 )
 def test_a_faulty_prompt_file_is_refused_with_its_line(tmp_path, text, says):
@@ -240,6 +290,12 @@ def test_a_faulty_prompt_file_is_refused_with_its_line(tmp_path, text, says):
     path.write_text(text, encoding="utf-8")
     with pytest.raises(engine.EngineError, match=says):
         load_prompts(path)
+
+
+def test_other_line_separators_inside_a_prompt_are_text(tmp_path):
+    path = tmp_path / "p.jsonl"
+    path.write_text('{"prompt": "a\u2028b\u0085c"}\r\n{"prompt": "d"}', encoding="utf-8", newline="")
+    assert [p.prompt for p in load_prompts(path)] == ["a\u2028b\u0085c", "d"]
 
 
 def test_a_missing_prompt_file_and_an_unknown_suite_are_refused(tmp_path):

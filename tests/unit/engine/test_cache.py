@@ -77,8 +77,8 @@ def test_a_forward_reads_only_what_is_new(runner, monkeypatch):
         widths.append(kwargs["input_ids"].shape[1])
         return forward(*args, **kwargs)
 
-    monkeypatch.setattr(runner.model, "forward", spy)
     pair = engine.Pair.from_models(runner.model, None)
+    monkeypatch.setattr(runner.model, "forward", spy)
     prompt = [(7 * i) % VOCAB for i in range(2 * PREFILL_CHUNK + 88)]
     engine.generate(pair, prompt, engine.DecodeSettings(k=4, max_new_tokens=20), drafter="prompt_lookup")
     assert widths[:3] == [PREFILL_CHUNK, PREFILL_CHUNK, 88]

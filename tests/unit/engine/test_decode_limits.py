@@ -611,3 +611,67 @@ def test_a_closed_run_keeps_what_it_did_and_lets_go_of_its_cache():
     assert both.speculative.generation.token_ids == done
     assert both.speculative.generation.finish_reason == both.plain.generation.finish_reason == "cancelled"
     assert both.speculative.cache.length == 0
+
+
+# --- misuse ---
+
+
+def test_a_stream_whose_forward_failed_ends_and_keeps_what_it_had_done():
+    pair = pair_of(wanders(V), V, draft=wanders(V))
+    run = engine.stream(pair, [1, 2, 3], DecodeSettings(k=3, max_new_tokens=30), drafter="model")
+    done = [t for _ in range(3) for t in next(run).emitted]
+    forward, pair.target.model.forward = pair.target.model.forward, None
+    with pytest.raises(TypeError):
+        next(run)
+    pair.target.model.forward = forward
+    assert next(run, None) is None
+    assert run.generation.token_ids == done
+    assert run.generation.finish_reason == "cancelled"
+    again = engine.generate(pair, [1, 2, 3], DecodeSettings(k=3, max_new_tokens=30), drafter="model")
+    assert again.token_ids[: len(done)] == done
+
+
+def test_a_second_thread_that_reads_the_same_stream_is_told_so():
+    pair = pair_of(wanders(V), V)
+    run = engine.stream(pair, [1, 2, 3], DecodeSettings(max_new_tokens=30))
+    forward, told = pair.target.model.forward, []
+
+    def read():
+        try:
+            next(run)
+        except engine.EngineError as error:
+            told.append(str(error))
+
+    def meanwhile(*args, **kwargs):
+        worker = threading.Thread(target=read)
+        worker.start()
+        worker.join()
+        return forward(*args, **kwargs)
+
+    pair.target.model.forward = meanwhile
+    next(run)
+    assert "another thread" in told[0]
+    assert len(run.generation.token_ids) == 1
+
+
+@pytest.mark.parametrize("prompt", [b"hello", bytearray(b"x"), {1, 2}, [-1], [2**70], [V], {"role": "user"}])
+def test_a_prompt_that_is_no_sequence_of_known_ids_is_refused(prompt):
+    with pytest.raises(engine.EngineError):
+        engine.generate(pair_of(wanders(V), V), prompt)
+
+
+def test_numpy_integers_are_token_ids():
+    import numpy as np
+
+    pair, settings = pair_of(wanders(V), V), DecodeSettings(max_new_tokens=4)
+    expected = engine.generate(pair, [1, 2], settings).token_ids
+    for prompt in (np.array([1, 2]), [np.int64(1), np.int32(2)], torch.tensor([1, 2]), (1, 2)):
+        assert engine.generate(pair, prompt, settings).token_ids == expected
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"alternatives": -1}, {"alternatives": True}, {"cancel": True}, {"settings": {"k": 3}}]
+)
+def test_wrong_types_are_one_sentence(wrong):
+    with pytest.raises(engine.EngineError):
+        engine.generate(pair_of(wanders(V), V), [1], **wrong)

@@ -5,6 +5,7 @@ import json
 import math
 import os
 import socket
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -498,3 +499,33 @@ def test_parts_of_characters_and_markup_survive_the_trace():
     back = Trace.from_json(gen.trace.to_json())
     assert back.text == gen.text
     assert [t.bytes for s in back.steps for t in s.tokens][:2] == ["C4", "9F"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda d: d.pop("steps"),
+        lambda d: d.update(steps=None),
+        lambda d: d.update(extra=1),
+        lambda d: d.update(version=1.0),
+        lambda d: d.update(version=True),
+        lambda d: d.update(finish_reason="zzz"),
+        lambda d: d["steps"][0].pop("replacement"),
+        lambda d: d["steps"][0].update(emitted="ab"),
+    ],
+)
+def test_a_damaged_trace_is_one_sentence(damage):
+    trace = Trace((), (1,), "", {}, "none", "rejection", {}, "length", "2026-01-01")
+    step = Step(0, (1,), ("a",), (TokenText(1, "a"),), (), Replacement("bonus", TokenText(1, "a"), 1.0), None, 0, 0.0,
+                1.0, 0.0)  # fmt: skip
+    document = json.loads(replace(trace, steps=(step,)).to_json())
+    assert Trace.from_json(json.dumps(document)).token_ids == [1]
+    damage(document)
+    with pytest.raises(ValueError, match="trace"):
+        Trace.from_json(json.dumps(document))
+
+
+def test_a_trace_with_nan_or_bottomless_nesting_is_refused():
+    for text in ('{"schema": "specscope.trace", "version": NaN}', "[" * 200_000):
+        with pytest.raises(ValueError):
+            Trace.from_json(text)

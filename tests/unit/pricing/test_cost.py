@@ -8,7 +8,9 @@ import math
 import subprocess
 import sys
 from datetime import date
+from decimal import Decimal
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +20,8 @@ from pricing import usd_per_million_tokens as cost
 from pricing.tables import PriceTable
 
 TODAY = date(2026, 11, 30)
+HUGE = pytest.param(10**400, id="huge")  # beyond any float
+HUGER = pytest.param(10**5000, id="huger")  # beyond what Python writes out
 sane = st.floats(min_value=1e-3, max_value=1e6)
 share = st.floats(min_value=0.01, max_value=1.0)
 
@@ -68,6 +72,30 @@ def test_a_cost_without_meaning_is_none_and_never_zero_infinite_or_nan(bad):
     assert cost(bad, 100) is None
     assert cost(2.49, bad) is None
     assert cost(2.49, 100, bad) is None
+
+
+@pytest.mark.parametrize("bad", [HUGE, HUGER, Decimal("NaN"), Decimal("sNaN"), Decimal("1e400"), "2.49", True, [], 1j])
+def test_what_is_not_a_number_or_too_large_for_one_has_no_meaning(bad):
+    assert cost(bad, 100) is None
+    assert cost(2.49, bad) is None
+    assert cost(2.49, 100, bad) is None
+    assert saving_share(bad, 1) is None
+    assert saving_share(1, bad) is None
+    assert format_usd(bad) == "n/a"
+    assert Throughput(bad, 2, "measured", "-").plain_tokens_per_second is None
+
+
+def test_a_decimal_and_a_numpy_number_cost_what_the_float_costs():
+    assert cost(Decimal("2.49"), np.float32(100), np.int64(1)) == cost(2.49, 100)
+    assert type(cost(np.float64(2.49), 100)) is float
+    assert saving_share(Decimal(10), 7.5) == pytest.approx(0.25)
+    assert format_usd(Decimal("6.916666")) == "$6.917"
+
+
+@pytest.mark.parametrize("busy", [math.nan, 2, -1, 0, None, True, "0.5", HUGE, HUGER])
+def test_a_table_is_not_made_with_a_busy_share_that_has_no_meaning(busy):
+    with pytest.raises(ValueError, match=r"^busy_share must be a number above 0 and at most 1, not "):
+        cost_table(table(price()), {}, busy)
 
 
 def test_a_busy_share_above_one_has_no_meaning():
@@ -216,7 +244,21 @@ def test_a_throughput_without_a_known_provenance_or_without_a_gpu_is_refused():
         Throughput(1, 2, "measured", "-", gpus=0)
 
 
-@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", " =", "＝"])
+@pytest.mark.parametrize("gpus", [True, 1.5, 2.0, "2", None, -1])
+def test_gpus_are_counted_in_whole_numbers(gpus):
+    with pytest.raises(ValueError, match="at least 1 GPU, as a whole number"):
+        Throughput(1, 2, "measured", "-", gpus=gpus)
+
+
+@pytest.mark.parametrize("speed", [0, -5.0, math.nan, math.inf])
+def test_a_speed_that_no_machine_has_is_absent_and_not_shown(speed):
+    (row,) = cost_table(table(price()), {"H100 SXM 80 GB": Throughput(speed, 80, "measured", "-")}, today=TODAY)
+    assert row.plain_tokens_per_second is None
+    assert row.plain_usd_per_million_tokens is None
+    assert "plain: n/a" in row.formula
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n", " =", *"＝＋－＠﹦﹢﹣﹫"])
 def test_text_and_headers_that_a_spreadsheet_would_run_are_disarmed(start):
     evil = f"{start}HYPERLINK(1)"
     text = to_csv([{evil: evil, "fine": "a-b"}])
@@ -224,6 +266,28 @@ def test_text_and_headers_that_a_spreadsheet_would_run_are_disarmed(start):
     assert header[0] == "'" + evil
     assert row[0] == "'" + evil
     assert row[1] == "a-b"
+
+
+@pytest.mark.parametrize(
+    "unseen", ["\ufeff", "\u200b", "\u202e", "\x00", "\x1f", "\u2060", "\xa0", "\u3164", "\ufe0f", " \u200d "]
+)
+def test_a_formula_behind_a_character_that_nobody_sees_is_disarmed_too(unseen):
+    _, row = csv.reader(io.StringIO(to_csv([{"a": f"{unseen}=1+1", "b": f"{unseen}fine"}]), newline=""))
+    assert row[:2] == [f"'{unseen}=1+1", f"{unseen}fine"]
+
+
+def test_numbers_of_other_kinds_stay_numbers_and_their_nan_is_an_empty_cell():
+    row = {
+        "decimal": Decimal("-5"),
+        "float32": np.float32(-0.5),
+        "int64": np.int64(-3),
+        "inf": np.float32("inf"),
+        "nan": Decimal("NaN"),
+        "snan": Decimal("sNaN"),
+        "huge": HUGER.values[0],
+    }
+    _, cells = csv.reader(io.StringIO(to_csv([row])))
+    assert cells[:-1] == ["-5", "-0.5", "-3", "", "", "", ""]
 
 
 def test_numbers_stay_numbers_and_absent_values_are_empty_cells():

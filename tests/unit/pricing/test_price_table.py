@@ -29,6 +29,7 @@ GOOD = {
     "notes": "",
 }
 TODAY = date(2026, 11, 30)
+HUGE, HUGER = pytest.param(10**400, id="huge"), pytest.param(10**5000, id="huger")
 
 
 def write(tmp_path: Path, *rows: dict[str, str], header: tuple[str, ...] = COLUMNS, prefix: str = "") -> Path:
@@ -109,6 +110,15 @@ def test_the_frame_has_the_price_of_one_gpu_and_marks_what_is_old():
         ("source_url", "https://", "web address"),
         ("source_url", "http://[broken", "web address"),
         ("source_url", "", "blank"),
+        ("source_url", "https://me:secret@aws.amazon.com/", "user name or password"),
+        ("source_url", "https://aws.amazon.com\u202e/", "invisible character (U+202E)"),
+        ("provider", "A\x00WS", "invisible character (U+0000)"),
+        ("provider", "AWS\x1f", "invisible character (U+001F)"),
+        ("instance", "p5\u200b.48xlarge", "invisible character (U+200B)"),
+        ("region", "us\neast", "invisible character (U+000A)"),
+        ("notes", "cheap \u202eraed", "invisible character (U+202E)"),
+        ("usd_per_hour", "55.04\x00", "invisible character (U+0000)"),
+        ("as_of", "2999-01-01", "in the future"),
         ("provider", " ", "blank"),
         ("gpu", "", "blank"),
     ],
@@ -119,7 +129,8 @@ def test_a_wrong_cell_is_refused_with_its_line_and_column(tmp_path, column, text
         load_prices(path)
     assert str(caught.value).startswith(f"prices.csv has 1 fault: line 3, column {column}: ")
     assert says in str(caught.value)
-    assert "\n" not in str(caught.value)
+    assert str(caught.value).isprintable()
+    assert "secret" not in str(caught.value)
 
 
 def test_all_faults_are_collected_and_the_first_few_are_told_with_the_count(tmp_path):
@@ -127,6 +138,39 @@ def test_all_faults_are_collected_and_the_first_few_are_told_with_the_count(tmp_
     with pytest.raises(PriceError, match=r"has 7 faults: line 2, .*line 6, .*; and 2 more$") as caught:
         load_prices(path)
     assert [fault.line for fault in caught.value.faults] == [2, 3, 4, 5, 6, 7, 8]
+
+
+def test_a_price_may_be_dated_tomorrow_where_it_is_tomorrow_already_and_no_later(tmp_path):
+    path = write(tmp_path, GOOD)  # as_of 2026-03-01
+    assert len(load_prices(path, today=date(2026, 2, 28))) == 1
+    with pytest.raises(PriceError, match=r"line 2, column as_of: 2026-03-01 is in the future \(today is 2026-02-27\)"):
+        load_prices(path, today=date(2026, 2, 27))
+
+
+def test_the_table_that_ships_has_no_price_from_the_future_and_loads_on_a_clock_set_wrong(monkeypatch):
+    assert len(load_prices(today=TODAY)) == 129
+
+    class Wrong(date):
+        @classmethod
+        def today(cls):
+            return date(1970, 1, 1)
+
+    monkeypatch.setattr("pricing.tables.date", Wrong)
+    assert len(load_prices()) == 129
+
+
+def test_the_same_price_twice_is_refused_and_another_price_of_that_day_is_not(tmp_path):
+    other_source = GOOD | {"source_url": "https://example.org/", "notes": "again"}
+    with pytest.raises(PriceError, match=r"line 3, column usd_per_hour: is the same price .* as line 2"):
+        load_prices(write(tmp_path, GOOD, other_source))
+    others = (GOOD | {"usd_per_hour": "55.05"}, GOOD | {"region": "us-west-2"})
+    assert len(load_prices(write(tmp_path, GOOD, *others))) == 3
+
+
+def test_a_column_whose_name_cannot_be_printed_is_spelt_out(tmp_path):
+    path = write(tmp_path, GOOD, header=(*COLUMNS, "usd\u202e"))
+    with pytest.raises(PriceError, match=r"line 1, column usd\\u202e: the column is not known"):
+        load_prices(path)
 
 
 def test_a_row_after_a_cell_with_a_line_break_is_named_by_its_real_line(tmp_path):
@@ -199,7 +243,7 @@ def test_a_price_is_superseded_the_day_after_its_last_day():
     assert row.is_superseded(date(2026, 6, 1))
 
 
-@pytest.mark.parametrize("price", [0, -1.0, float("nan"), float("inf"), 1e400, None, True, ""])
+@pytest.mark.parametrize("price", [0, -1.0, float("nan"), float("inf"), 1e400, HUGE, HUGER, None, True, ""])
 def test_a_row_made_in_code_is_held_to_the_same_rules(price):
     with pytest.raises(ValidationError):
         PriceRow.model_validate(GOOD | {"usd_per_hour": price})
