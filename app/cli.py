@@ -1,23 +1,14 @@
 """The `specscope` command. Results go to stdout, everything else to stderr; bad input is one sentence and exit 2."""
 
 import io
-import json
-import os
-import signal
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from app import terminal
-
-BAD_INPUT = 2
-INTERRUPTED = 130
+from app import command, terminal
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
@@ -77,24 +68,24 @@ def generate(
     as_json: JsonOption = False,
 ) -> None:
     """Decode one prompt with a draft and show what was accepted, rejected, recovered and added."""
-    with _sentences():
+    with command.sentences():
         import engine
 
         settings = engine.DecodeSettings(
             k=k, max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
             repetition_penalty=repetition_penalty, stop=tuple(stop or ()), seed=seed, ignore_eos=ignore_eos,
         )  # fmt: skip
-        _check_writable(trace)
+        command.check_writable(trace)
         if prompt == "-" and sys.stdin is None:
             raise engine.EngineError("there is no standard input to read the prompt from; give it as an argument")
         text = sys.stdin.read() if prompt == "-" else prompt
-        loaded = _load(pair, target, draft, device, dtype, trust_remote_code)
-        name = _drafter(drafter, loaded)
-        with _interrupt() as cancel:
+        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code)
+        name = command.drafter(drafter, loaded)
+        with command.interrupt() as cancel:
             run = engine.stream(loaded, text, settings, name, verifier, cancel, alternatives, chat)
             result = terminal.show_steps(run, to_stdout=not as_json)
         if as_json:
-            _print_json(
+            command.print_json(
                 {
                     "schema": "specscope.generation",
                     "text": result.text,
@@ -108,8 +99,8 @@ def generate(
         else:
             terminal.show_numbers(result)
         if trace:
-            _write(trace, result.trace.to_json(indent=1))
-        _exit_if(cancel)
+            command.write(trace, result.trace.to_json(indent=1))
+        command.exit_if(cancel)
 
 
 @app.command()
@@ -135,7 +126,7 @@ def bench(
     as_json: JsonOption = False,
 ) -> None:
     """Plain against speculative decoding, interleaved, over a prompt suite; one line a category."""
-    with _sentences():
+    with command.sentences():
         import engine
         from engine.bench.suites import load_prompts, load_suite
 
@@ -146,16 +137,16 @@ def bench(
             if unknown := [c for c in category if c not in known]:
                 raise engine.EngineError(f"no category {unknown[0]!r} here: choose from {', '.join(sorted(known))}")
             prompts = [p for p in prompts if p.category in category]
-        loaded = _load(pair, target, draft, device, dtype, trust_remote_code)
+        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
-        with terminal.progress_bar("decoding") as step, _interrupt() as cancel:
+        with terminal.progress_bar("decoding") as step, command.interrupt() as cancel:
             result = engine.compare(
-                loaded, prompts, settings, _drafter(drafter, loaded), verifier, repeats, step, cancel
+                loaded, prompts, settings, command.drafter(drafter, loaded), verifier, repeats, step, cancel
             )
         if as_json:
             from engine.environment import environment
 
-            _print_json(
+            command.print_json(
                 {
                     "schema": "specscope.bench",
                     "arms": [arm.as_dict() for arm in result.arms],
@@ -171,7 +162,7 @@ def bench(
             )
         else:
             terminal.show_comparison(result, len(prompts) * repeats)
-        _exit_if(cancel)
+        command.exit_if(cancel)
 
 
 @app.command("app")
@@ -191,8 +182,8 @@ def serve(
     trust_remote_code: TrustOption = False,
 ) -> None:
     """Serve the explorer page. Ctrl-C ends it."""
-    with _sentences():
-        loaded = _load(pair, target, draft, device, dtype, trust_remote_code)
+    with command.sentences():
+        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code)
         from app.main import launch
 
         page, url = launch(loaded, host=host, port=port, open_browser=open_browser, prevent_thread_lock=True)
@@ -203,12 +194,12 @@ def serve(
 @models.command("list")
 def list_models(as_json: JsonOption = False) -> None:
     """Presets and what is in the cache."""
-    with _sentences():
+    with command.sentences():
         from engine import weights
 
         entries = weights.list_models()
         if as_json:
-            _print_json({"schema": "specscope.models", "models": [terminal.model_row(e) for e in entries]})
+            command.print_json({"schema": "specscope.models", "models": [terminal.model_row(e) for e in entries]})
         else:
             terminal.show_models(entries, weights.cache_dir())
 
@@ -219,7 +210,7 @@ def fetch(
     trust_remote_code: TrustOption = False,
 ) -> None:
     """Get weights and make them ready, so that later starts are quick and need no network."""
-    with _sentences():
+    with command.sentences():
         from engine import weights
 
         with terminal.weights_progress() as progress:
@@ -230,93 +221,10 @@ def fetch(
 @models.command("path")
 def model_path(name: Annotated[str, typer.Argument(help="A preset or a source that has been fetched.")]) -> None:
     """Print the folder that holds the weights."""
-    with _sentences():
+    with command.sentences():
         from engine import weights
 
         typer.echo(weights.path(name))
-
-
-def _load(pair: str | None, target: str | None, draft: str | None, device: str, dtype: str, trust: bool) -> Any:
-    import engine
-
-    if pair is not None and target is not None:
-        raise engine.EngineError("give --pair or --target, not both")
-    with terminal.weights_progress() as progress:
-        return engine.load_pair(
-            (pair or "embedded") if target is None else None, target=target, draft=draft, device=device, dtype=dtype,
-            trust_remote_code=trust, progress=progress,
-        )  # fmt: skip
-
-
-def _drafter(name: str | None, pair: Any) -> str:
-    return name or ("model" if pair.draft is not None else "prompt_lookup")
-
-
-def _check_writable(path: Path | None) -> None:
-    """Before the work is done, not after it."""
-    from engine import EngineError
-
-    if path is None:
-        return
-    if not path.parent.is_dir():
-        raise EngineError(f"the folder {path.parent} does not exist; create it or give another file for --trace")
-    if path.is_dir():
-        raise EngineError(f"{path} is a folder; give a file for --trace")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise EngineError(f"{path} cannot be written; give another file for --trace")
-
-
-def _write(path: Path, text: str) -> None:
-    from engine import EngineError
-
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise EngineError(f"{path} could not be written: {error.strerror or error}; the result is whole") from None
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    typer.echo(json.dumps(document, ensure_ascii=True, allow_nan=False))
-
-
-def _exit_if(cancel: threading.Event) -> None:
-    if cancel.is_set():
-        raise typer.Exit(INTERRUPTED)
-
-
-@contextmanager
-def _sentences() -> Iterator[None]:
-    """Anything that is the user's to mend is one sentence and exit code 2; a fault of ours keeps its traceback."""
-    from engine.errors import EngineError
-    from pricing import PriceError
-
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except (EngineError, PriceError, OSError) as error:
-        terminal.fail(" ".join(str(error).split()) or type(error).__name__)
-        raise typer.Exit(BAD_INPUT) from None
-    except KeyboardInterrupt:
-        terminal.note("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def _interrupt() -> Iterator[threading.Event]:
-    """The first Ctrl-C ends the work at the next step and reports what was done; the second one ends it now."""
-    cancel = threading.Event()
-    previous: Callable[..., Any] | int | None = signal.getsignal(signal.SIGINT)
-
-    def once(*_: Any) -> None:
-        cancel.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    signal.signal(signal.SIGINT, once)
-    try:
-        yield cancel
-    finally:
-        signal.signal(signal.SIGINT, previous)
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from datetime import date
 from typing import Any
 
 from app.components.token_view import encode_step
+from engine.bench import first_divergence
 from engine.stats import Stats, compute_stats, level, speedup
 from engine.trace import Step, Trace
 
@@ -108,17 +109,20 @@ class Run:
     def agreement(self) -> dict[str, Any] | None:
         """Whether plain decoding gave the same tokens: asked only where it must, that is greedy and at the end.
 
-        at: the first differing token, counted from 1, or None. exact: whether the arithmetic leaves no room for
-        another outcome; in half precision two widths of one product may round a tie differently.
+        at: the first differing token, counted from 1, or None. near_tie: whether rounding explains it, by the margin
+        between the target's two likeliest tokens there.
         """
         if self.state != "done" or not (self.greedy and self.drafts):
             return None
         ours, theirs = self.speculative.token_ids, self.plain.token_ids
-        shared = min(len(ours), len(theirs))
-        at = next((i for i in range(shared) if ours[i] != theirs[i]), None)
-        if at is None and len(ours) != len(theirs):
-            at = shared
-        return {"tokens": len(ours), "at": None if at is None else at + 1, "exact": self.dtype == "float32"}
+        parted = first_divergence(list(self.speculative.steps), list(self.plain.steps), self.dtype)
+        at = parted.position if parted else min(len(ours), len(theirs)) if len(ours) != len(theirs) else None
+        return {
+            "tokens": len(ours),
+            "at": None if at is None else at + 1,
+            "margin": parted and parted.margin,
+            "near_tie": bool(parted and parted.near_tie),
+        }
 
 
 @dataclass

@@ -1,6 +1,17 @@
 """Decode with a draft, watch every step, measure it. Knows nothing of pages, prices or money."""
 
-from engine.bench import Comparison, Race, TunePoint, best_point, compare, load_suite, race, tune_k
+from engine.bench import (
+    Comparison,
+    Divergence,
+    Race,
+    TunePoint,
+    best_point,
+    compare,
+    first_divergence,
+    load_suite,
+    race,
+    tune_k,
+)
 from engine.decode import Generation, Stream, generate, stream
 from engine.drafters import DRAFTERS
 from engine.errors import EngineError, UnsupportedModelError, VocabularyError
@@ -18,6 +29,7 @@ __all__ = [
     "Alternative",
     "Comparison",
     "DecodeSettings",
+    "Divergence",
     "EngineError",
     "Generation",
     "Pair",
@@ -37,6 +49,7 @@ __all__ = [
     "best_point",
     "compare",
     "compute_stats",
+    "first_divergence",
     "generate",
     "load_pair",
     "load_suite",

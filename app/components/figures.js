@@ -90,10 +90,10 @@ function drawSplit(v) {
 
 // What the arms have in common is a claim, so it is made only when it holds for every token.
 function drawSame(same) {
-  const key = !same ? "" : same.at === null ? "same_all" : same.exact ? "same_fault" : "same_tie";
+  const key = !same ? "" : same.at === null ? "same_all" : same.near_tie ? "same_tie" : "same_fault";
   parts.same.hidden = !same;
   parts.same.dataset.tone = key;
-  put("same", same ? say(key, { n: num(same.tokens, 0), at: same.at }) : "");
+  put("same", same ? say(key, { n: num(same.tokens, 0), at: same.at, margin: same.margin === null ? "–" : num(same.margin, 4) }) : "");
 }
 
 function raceNote(v, f) {

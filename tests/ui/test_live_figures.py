@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from fakes import Clock, FakeRace, chosen, drafted_step, fake_pair, figures_of, items, plain_step, run
+from fakes import Clock, FakeRace, chosen, drafted_step, fake_pair, figures_of, items, plain_step, run, token
 
 from app import explore
 from app.session import Arm, Session
-from engine.trace import Replacement
+from engine.trace import Alternative, Replacement
 
 
 def test_figures_before_any_draft_are_absent_not_zero():
@@ -62,19 +62,22 @@ def test_without_a_drafter_the_difference_of_the_arms_is_noise_and_not_shown():
 
 
 def test_equal_tokens_are_only_claimed_at_temperature_zero_and_at_the_end():
-    assert figures_of(FakeRace(items(3)))["same"] == {"tokens": 3, "at": None, "exact": True}
+    assert figures_of(FakeRace(items(3)))["same"] == {"tokens": 3, "at": None, "margin": None, "near_tie": False}
     assert figures_of(FakeRace(items(3)), form=chosen(temperature=0.7))["same"] is None
     session = Session()
     stopped = FakeRace(items(9), on_step=lambda r: explore.stop(session) if r.given == 6 else None)
     assert run(stopped, session)[-1][2]["same"] is None
 
 
-@pytest.mark.parametrize(("dtype", "exact"), [("float32", True), ("bfloat16", False)])
-def test_the_first_differing_token_is_named_and_later_coincidences_count_for_nothing(dtype, exact):
+@pytest.mark.parametrize(("dtype", "near_tie"), [("float32", False), ("bfloat16", True)])
+def test_the_first_differing_token_is_named_with_its_margin_and_later_coincidences_count_for_nothing(dtype, near_tie):
     turns = items(5)
+    tops = (Alternative(token("a"), 0.48), Alternative(token("b"), 0.44))
+    step = plain_step(2)
+    turns[4] = ("speculative", replace(step, replacement=replace(step.replacement, target_top=tops)))
     turns[5] = ("plain", plain_step(2, token_id=8))  # the third token of plain; the fourth and fifth agree again
-    figures = figures_of(FakeRace(turns), pair=fake_pair(dtype=dtype))
-    assert figures["same"] == {"tokens": 5, "at": 3, "exact": exact}
+    same = figures_of(FakeRace(turns), pair=fake_pair(dtype=dtype))["same"]
+    assert same == {"tokens": 5, "at": 3, "margin": pytest.approx(0.04), "near_tie": near_tie}
 
 
 def test_a_missing_token_is_a_difference_too():
