@@ -3,7 +3,11 @@
 import os
 
 import pytest
+from hypothesis import settings
 
+# A slow machine is no counterexample; where nobody watches, the same examples each time.
+settings.register_profile("specscope", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("specscope")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
