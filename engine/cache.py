@@ -79,9 +79,6 @@ class SlotLayer(CacheLayerMixin):
 
     get_max_cache_shape = get_max_length  # its name before transformers 5.20
 
-    def crop(self, tokens_to_remove: int) -> None:
-        raise NotImplementedError("roll a SlotCache back with rollback(length)")
-
 
 class SlotCache(Cache):
     """Keys and values of `rows` sequences in `num_layers` layers.
@@ -114,6 +111,11 @@ class SlotCache(Cache):
         if not 0 <= length <= self.lengths[row]:
             raise ValueError(f"cannot roll back to {length}: row {row} holds {self.lengths[row]} tokens")
         self.lengths[row] = length
+
+    def crop(self, tokens_to_remove: int) -> None:
+        """transformers' name for a rollback of every row."""
+        for row, length in enumerate(self.lengths):
+            self.rollback(length - tokens_to_remove, row)
 
     def memory_bytes(self) -> int:
         slots = [layer for layer in self.layers if isinstance(layer, SlotLayer)]

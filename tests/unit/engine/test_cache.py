@@ -97,6 +97,15 @@ def test_a_row_can_be_rolled_back_alone_and_cannot_remember_more_than_it_has():
         cache.rollback(3, row=1)
 
 
+def test_crop_is_a_rollback_of_every_row():
+    cache = SlotCache(num_layers=2, rows=2)
+    cache.reserve(4)
+    cache.advance(4)
+    cache.rollback(3, row=1)
+    cache.crop(2)
+    assert cache.lengths == [2, 1]
+
+
 def test_ragged_rows_are_written_behind_their_own_lengths():
     cache = SlotCache(num_layers=1, rows=2)
     cache.reserve(3)
