@@ -16,7 +16,8 @@ help:
 	@echo "make lab    open the notebooks in JupyterLab"
 	@echo "make lint   ruff, mypy and the import rules"
 
-app: weights
+# `specscope app` gets the weights itself, with a bar: one start of Python in place of two.
+app: $(VENV)/.app
 	$(BIN)/specscope app $(APP_ARGS)
 
 test: $(VENV)/.dev lint weights

@@ -116,8 +116,3 @@ class SlotCache(Cache):
         """transformers' name for a rollback of every row."""
         for row, length in enumerate(self.lengths):
             self.rollback(length - tokens_to_remove, row)
-
-    def memory_bytes(self) -> int:
-        slots = [layer for layer in self.layers if isinstance(layer, SlotLayer)]
-        buffers = [t for layer in slots for t in (layer.keys, layer.values) if t is not None]
-        return sum(t.numel() * t.element_size() for t in buffers)

@@ -40,15 +40,14 @@ class Runner:
         self.name = name
         self.context_length = context_length(model)
         self.embedding_rows = int(model.get_input_embeddings().weight.shape[0])
-        self.logits_width = int(model.get_output_embeddings().weight.shape[0])
-        self.vocab_size = min(vocab_size, self.embedding_rows, self.logits_width)
+        logits_width = int(model.get_output_embeddings().weight.shape[0])
+        self.vocab_size = min(vocab_size, self.embedding_rows, logits_width)
         self.num_layers = int(text_config(model).num_hidden_layers)
         self.device = model.get_input_embeddings().weight.device
         self.dtype = model.get_input_embeddings().weight.dtype
         accepts = inspect.signature(model.forward).parameters
         self._cache_name = next((n for n in CACHE_NAMES if n in accepts), CACHE_NAMES[0])
         self._keeps_last = "logits_to_keep" in accepts
-
         self._check_rollback()
 
     @torch.inference_mode()
@@ -68,6 +67,8 @@ class Runner:
             self.forward([c], cache, keep=1)
             cache.rollback(1)
             parts = torch.cat([first, *(self.forward([t], cache, keep=1) for t in (b, c))]).float()
+        except torch.OutOfMemoryError:
+            raise  # says nothing of the model's kind
         except (RuntimeError, TypeError, IndexError, AttributeError, ValueError) as error:
             raise UnsupportedModelError(
                 f"{type(self.model).__name__} cannot be read token by token with a cache "
@@ -104,7 +105,3 @@ class Runner:
         """Waits for the device, so that a clock read next to it means something."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
-
-    def parameter_bytes(self) -> int:
-        seen = {p.data_ptr(): p.numel() * p.element_size() for p in self.model.parameters()}
-        return sum(seen.values())

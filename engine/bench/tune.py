@@ -69,23 +69,23 @@ def best_point(points: Sequence[TunePoint]) -> TunePoint | None:
 
 
 def _point(k: int, comparison: Comparison, alpha: float | None) -> TunePoint:
-    arm = comparison.speculative
+    arm, plain_stats = comparison.speculative, comparison.plain.stats
     stats = arm.stats
     steps = [s for sample in comparison.samples for s in sample.speculative.trace.steps[1:]]
-    plain_ms = [s.total_ms for sample in comparison.samples for s in sample.plain.trace.steps[1:]]
+    single = [s for sample in comparison.samples for s in sample.plain.trace.steps[1:]]
     wide = [s for s in steps if len(s.proposals) == k]
-    one_ms = [s.verify_ms for sample in comparison.samples for s in sample.plain.trace.steps[1:]]
     share = stats.drafted_steps / len(steps) if steps else 0.0
-    cost = statistics.median(s.verify_ms for s in wide) / statistics.median(one_ms) if wide and one_ms else None
-    predicted = None
-    if alpha is not None and wide and plain_ms:
-        plain, drafted = statistics.median(plain_ms), statistics.median(s.total_ms for s in wide)
+    cost = predicted = None
+    if wide and single:
+        cost = statistics.median(s.verify_ms for s in wide) / statistics.median(s.verify_ms for s in single)
+    if alpha is not None and wide and single:
+        plain, drafted = statistics.median(s.total_ms for s in single), statistics.median(s.total_ms for s in wide)
         tokens = share * expected_tokens_per_step(alpha, k) + (1 - share)
         predicted = tokens * plain / (share * drafted + (1 - share) * plain)
     return TunePoint(
         k=k,
         ratio=arm.ratio,
-        decode_ratio=_decode_ratio(comparison),
+        decode_ratio=plain_stats.tpot_s / stats.tpot_s if plain_stats.tpot_s and stats.tpot_s else None,
         interval=arm.interval,
         mean_acceptance_length=stats.mean_acceptance_length,
         alpha=stats.alpha,
@@ -94,11 +94,6 @@ def _point(k: int, comparison: Comparison, alpha: float | None) -> TunePoint:
         predicted=predicted,
         comparison=comparison,
     )
-
-
-def _decode_ratio(comparison: Comparison) -> float | None:
-    plain, speculative = comparison.plain.stats.tpot_s, comparison.speculative.stats.tpot_s
-    return plain / speculative if plain and speculative else None
 
 
 def _pooled_alpha(comparisons: Sequence[Comparison]) -> float | None:
