@@ -71,9 +71,8 @@ class Assumed:
 
 def shape_of(runner: Any) -> ModelShape:
     """The model as served on a GPU: bf16, whatever this machine holds it in. Raises ValueError when not covered."""
-    # Counted, not derived: families differ in their layers, and tied weights are one storage under two names.
-    counts = {p.data_ptr(): p.numel() for p in runner.model.parameters()}
-    return ModelShape.from_config(runner.model.config, n_params=sum(counts.values()))
+    # Counted, not derived: families differ in their layers.
+    return ModelShape.from_config(runner.config, n_params=runner.n_params)
 
 
 def projections(measured: Measured, assumed: Assumed, prices: PriceTable) -> dict[str, Projection]:

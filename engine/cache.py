@@ -90,6 +90,7 @@ class SlotCache(Cache):
     def __init__(self, num_layers: int, rows: int = 1) -> None:
         self.lengths = [0] * rows
         self.capacity = 0
+        self._stack: torch.Tensor | None = None
         super().__init__(layers=[SlotLayer(self) for _ in range(num_layers)])
 
     @property
@@ -102,6 +103,17 @@ class SlotCache(Cache):
         if need > self.capacity:
             target = need if self.capacity == 0 else max(need, self.capacity * 3 // 2)
             self.capacity = -(-target // BUCKET) * BUCKET
+
+    def stack(self, heads: int, head_dim: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+        """All layers' keys and values in one buffer, [num_layers, rows, heads, capacity, head_dim], for a forward that
+        writes them itself; heads counts the key heads and, behind them, the value heads."""
+        if self._stack is None or self._stack.shape[3] < self.capacity:
+            old, live = self._stack, max(self.lengths)
+            shape = (len(self.layers), len(self.lengths), heads, self.capacity, head_dim)
+            self._stack = torch.zeros(shape, dtype=dtype, device=device)
+            if old is not None:
+                self._stack[:, :, :, :live] = old[:, :, :, :live]
+        return self._stack
 
     def advance(self, width: int) -> None:
         self.lengths = [n + width for n in self.lengths]

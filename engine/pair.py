@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from engine.errors import EngineError
+from engine.linear import QUANTIZATIONS
 from engine.runner import Runner
 from engine.text import Encoded, Prompt, TokenReader, encode_prompt
 from engine.vocabulary import check_same_vocabulary, vocabulary_size
@@ -42,23 +43,26 @@ class Pair:
         name: str | None = None,
         target_name: str | None = None,
         draft_name: str | None = None,
+        quantization: str | None = None,
     ) -> "Pair":
         """From loaded transformers causal LMs. tokenizer None: prompts are token ids. draft_tokenizer None: the
-        draft shares the target's. Raises UnsupportedModelError, VocabularyError or EngineError with one sentence."""
+        draft shares the target's. quantization None runs the models as they are; "none", "int8" or "int4" makes their
+        layers fast for their device and uses the models up. Raises UnsupportedModelError, VocabularyError or
+        EngineError with one sentence."""
         target_name = target_name or _name_of(target)
         draft_name = draft_name or (_name_of(draft) if draft is not None else None)
         size = vocabulary_size(tokenizer) if tokenizer is not None else 2**62
         places = {str(m.get_input_embeddings().weight.device) for m in (target, draft) if m is not None}
         if len(places) > 1:
             raise EngineError(f"target and draft are on {' and '.join(sorted(places))}; move both to one device first")
-        runner = Runner(target, target_name, size)
+        runner = Runner(target, target_name, size, quantization)
         drafter: Runner | None = None
         notices: tuple[str, ...] = ()
         if draft is not None:
             if tokenizer is not None and draft_tokenizer is not None:
                 notices = check_same_vocabulary(tokenizer, draft_tokenizer, target_name, str(draft_name))
             own = vocabulary_size(draft_tokenizer) if draft_tokenizer is not None else size
-            drafter = Runner(draft, str(draft_name), own)
+            drafter = runner if draft is target else Runner(draft, str(draft_name), own, quantization)
         named = (getattr(tokenizer, name, None) for name in ("unk_token_id", "pad_token_id"))
         unknown = next((i for i in named if i is not None), 0)
         return cls(
@@ -93,6 +97,11 @@ class Pair:
             raise EngineError("the prompt is empty; type something to continue from")
         return encoded
 
+    @property
+    def quantization(self) -> str:
+        """ "none", "int8" or "int4": how the weights of the target, and of its draft, are held."""
+        return self.target.quantization or "none"
+
     def describe(self) -> dict[str, Any]:
         """JSON-ready: names, dtype, device, context lengths."""
         draft = self.draft
@@ -102,7 +111,7 @@ class Pair:
             "draft": draft.name if draft else None,
             "dtype": self.dtype,
             "device": self.device,
-            "quantization": None,
+            "quantization": self.quantization,
             "context_length": self.context_length,
             "draft_context_length": draft.context_length if draft else None,
             "vocab_size": self.target.vocab_size,
@@ -123,13 +132,12 @@ def load_pair(
     """A preset by name (`load_pair("embedded")`), or target and draft each as a hub id, a folder or a .gguf file.
 
     device: "auto" (CUDA when there is one, else CPU) or a torch device. dtype: "auto" (float32 on CPU, the
-    checkpoint's own on CUDA) or float32 | bfloat16 | float16. quantization: None; weights run as they are.
-    Raises WeightsError or EngineError with one sentence.
+    checkpoint's own on CUDA) or float32 | bfloat16 | float16. quantization: None or "none" keeps the weights' numbers;
+    "int8" and "int4" round them (CPU). Raises WeightsError or EngineError with one sentence.
     """
-    if quantization is not None:
-        raise EngineError(
-            f"quantization {quantization!r} is not available; leave it out to run the weights as they are"
-        )
+    quantization = "none" if quantization is None else quantization
+    if quantization not in QUANTIZATIONS:
+        raise EngineError(f"unknown quantization {quantization!r}: choose one of {', '.join(QUANTIZATIONS)}")
     if name is not None and target is not None:
         raise EngineError("give a preset name or a target, not both")
     if "" in (name, target, draft):
@@ -160,6 +168,7 @@ def load_pair(
         name=preset.name if preset else None,
         target_name=_short(source),
         draft_name=_short(draft) if draft else None,
+        quantization=quantization,
     )
 
 

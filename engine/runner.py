@@ -14,6 +14,7 @@ from transformers import GPT2Model
 
 from engine.cache import SlotCache
 from engine.errors import UnsupportedModelError
+from engine.fast import make_fast
 from engine.support import check_supported, context_length, text_config
 
 # Largest difference that rounding may make, in standard deviations of the logits: float32, and half precision.
@@ -30,14 +31,18 @@ class Runner:
     """A causal language model with one way in.
 
     name: what to call it. vocab_size: ids that the tokenizer knows; embeddings padded past it are never read.
-    context_length: positions it may use, None when unlimited. Raises UnsupportedModelError for a model that is not
-    decoder-only or whose state cannot be rolled back.
+    context_length: positions it may use, None when unlimited. quantization: None runs the model as it is; "none",
+    "int8" and "int4" make its layers fast for this device (see `engine.fast`), and the model is used up by it. Raises
+    UnsupportedModelError for a model that is not decoder-only or whose state cannot be rolled back.
     """
 
-    def __init__(self, model: Any, name: str, vocab_size: int) -> None:
+    def __init__(self, model: Any, name: str, vocab_size: int, quantization: str | None = None) -> None:
         check_supported(model)
         self.model = model.eval()
         self.name = name
+        self.config = model.config
+        # Tied weights are one storage under two names.
+        self.n_params = sum({p.data_ptr(): p.numel() for p in model.parameters()}.values())
         self.context_length = context_length(model)
         self.embedding_rows = int(model.get_input_embeddings().weight.shape[0])
         logits_width = int(model.get_output_embeddings().weight.shape[0])
@@ -48,6 +53,8 @@ class Runner:
         accepts = inspect.signature(model.forward).parameters
         self._cache_name = next((n for n in CACHE_NAMES if n in accepts), CACHE_NAMES[0])
         self._keeps_last = "logits_to_keep" in accepts
+        self.quantization = quantization
+        self.fused = make_fast(model, quantization) if quantization else None
         self._check_rollback()
 
     @torch.inference_mode()
@@ -94,6 +101,10 @@ class Runner:
         """
         cache.reserve(len(ids))
         batch = torch.tensor([ids], dtype=torch.long, device=self.device)  # [1, width]
+        if self.fused is not None:
+            out: Tensor = self.fused.forward(batch, cache, keep)[0]
+            cache.advance(len(ids))
+            return out[:, : self.vocab_size]
         extra: dict[str, Any] = {self._cache_name: cache, "use_cache": True}
         if self._keeps_last:
             extra["logits_to_keep"] = keep
