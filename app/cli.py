@@ -3,12 +3,13 @@
 import io
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from app import command, terminal
+from app import cli_bench_ttft, cli_peers, cli_runs, cli_sweep, command, terminal, terminal_bench
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
@@ -16,6 +17,7 @@ app = typer.Typer(
 )  # fmt: skip
 models = typer.Typer(no_args_is_help=True, help="Where weights are, and how to get them.")
 app.add_typer(models, name="models")
+app.add_typer(cli_runs.app, name="runs")
 
 PairOption = Annotated[str | None, typer.Option("--pair", help="A preset by name; see `specscope models list`.")]
 TargetOption = Annotated[
@@ -33,6 +35,12 @@ TokensOption = Annotated[int, typer.Option("--max-new-tokens", help="The longest
 SeedOption = Annotated[int | None, typer.Option(help="Same seed, same text. Default: drawn, and recorded.")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
+QuantizationOption = Annotated[
+    str | None,
+    typer.Option(
+        help="How weights are held: none; int8 or int4 on a CPU; fp8 on a GPU. Default: none; int8 for the page."
+    ),
+]
 TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
 
@@ -62,8 +70,10 @@ def generate(
         int, typer.Option(min=0, max=1000, help="Record this many likeliest tokens at each position.")
     ] = 0,
     trace: Annotated[Path | None, typer.Option(help="Write the whole trace to this file as JSON.")] = None,
+    save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the run; see `specscope runs`.")] = False,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
+    quantization: QuantizationOption = None,
     trust_remote_code: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -76,28 +86,34 @@ def generate(
             repetition_penalty=repetition_penalty, stop=tuple(stop or ()), seed=seed, ignore_eos=ignore_eos,
         )  # fmt: skip
         command.check_writable(trace)
+        if save:
+            command.run_store()  # one that cannot be opened is told before the work
         if prompt == "-" and sys.stdin is None:
             raise engine.EngineError("there is no standard input to read the prompt from; give it as an argument")
         text = sys.stdin.read() if prompt == "-" else prompt
-        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code)
+        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code, quantization)
         name = command.drafter(drafter, loaded)
         with command.interrupt() as cancel:
             run = engine.stream(loaded, text, settings, name, verifier, cancel, alternatives, chat)
             result = terminal.show_steps(run, to_stdout=not as_json)
+        document = {
+            "schema": "specscope.generation",
+            "text": result.text,
+            "token_ids": result.token_ids,
+            "finish_reason": result.finish_reason,
+            "stats": result.stats.as_dict(),
+            "environment": result.trace.environment,
+        }
         if as_json:
-            command.print_json(
-                {
-                    "schema": "specscope.generation",
-                    "text": result.text,
-                    "token_ids": result.token_ids,
-                    "finish_reason": result.finish_reason,
-                    "stats": result.stats.as_dict(),
-                    "trace": result.trace.as_dict(),
-                    "environment": result.trace.environment,
-                }
-            )
+            command.print_json({**document, "trace": result.trace.as_dict()})
         else:
             terminal.show_numbers(result)
+        if save:
+            command.keep(
+                "generate", label=text, settings={**result.trace.settings, "drafter": name, "verifier": verifier},
+                pair=result.trace.pair, environment=result.trace.environment, complete=not cancel.is_set(),
+                stats=result.stats.as_dict(), document=document, traces={"trace": result.trace},
+            )  # fmt: skip
         if trace:
             command.write(trace, result.trace.to_json(indent=1))
         command.exit_if(cancel)
@@ -120,8 +136,14 @@ def bench(
     max_new_tokens: TokensOption = 64,
     repeats: Annotated[int, typer.Option(min=1, help="Times each prompt is decoded, both ways.")] = 1,
     seed: SeedOption = None,
+    shared_prefix: Annotated[str | None, typer.Option(metavar="LIST", help=cli_bench_ttft.HELP)] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Where a step's time goes: draft, verify, attention, linear, sampling.")
+    ] = False,
+    save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the run; see `specscope runs`.")] = True,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
+    quantization: QuantizationOption = None,
     trust_remote_code: TrustOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -129,6 +151,7 @@ def bench(
     with command.sentences():
         import engine
         from engine.bench.suites import load_prompts, load_suite
+        from engine.environment import environment
 
         settings = engine.DecodeSettings(k=k, max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
         prompts = load_prompts(data) if data else load_suite(suite)
@@ -137,31 +160,48 @@ def bench(
             if unknown := [c for c in category if c not in known]:
                 raise engine.EngineError(f"no category {unknown[0]!r} here: choose from {', '.join(sorted(known))}")
             prompts = [p for p in prompts if p.category in category]
-        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code)
+        lengths = cli_bench_ttft.lengths_of(shared_prefix) if shared_prefix is not None else ()
+        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code, quantization)
+        if lengths:
+            cli_bench_ttft.shared_prefix(
+                loaded, lengths, prompts if data or category else None, settings, command.drafter(drafter, loaded),
+                verifier, repeats, save, as_json,
+            )  # fmt: skip
+            return
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         with terminal.progress_bar("decoding") as step, command.interrupt() as cancel:
             result = engine.compare(
                 loaded, prompts, settings, command.drafter(drafter, loaded), verifier, repeats, step, cancel
             )
+        parts = command.profiled(loaded, prompts, settings, result) if profile and result.complete else []
+        document = {
+            "schema": "specscope.bench",
+            "arms": [arm.as_dict() for arm in result.arms],
+            "baseline": "plain",
+            "verdict": result.verdict,
+            "complete": result.complete,
+            "started_at": started_at,
+            "verifier": verifier,
+            "settings": result.settings.as_dict(),
+            "limit": result.limit and result.limit.as_dict(),
+            "energy": result.energy,
+            "profile": [part.as_dict() for part in parts],
+            "pair": loaded.describe(),
+            "environment": environment(loaded.device),
+        }
         if as_json:
-            from engine.environment import environment
-
-            command.print_json(
-                {
-                    "schema": "specscope.bench",
-                    "arms": [arm.as_dict() for arm in result.arms],
-                    "baseline": "plain",
-                    "verdict": result.verdict,
-                    "complete": result.complete,
-                    "started_at": started_at,
-                    "verifier": verifier,
-                    "settings": result.settings.as_dict(),
-                    "pair": loaded.describe(),
-                    "environment": environment(loaded.device),
-                }
-            )
+            command.print_json(document)
         else:
-            terminal.show_comparison(result, len(prompts) * repeats)
+            terminal_bench.show_comparison(result, len(prompts) * repeats)
+            if parts:
+                terminal_bench.show_profile(parts)
+        if save and result.samples:
+            how = {"drafter": result.drafter, "verifier": verifier, "repeats": repeats}
+            command.keep(
+                "bench", label=str(data.name if data else suite), settings={**document["settings"], **how},
+                pair=document["pair"], environment=document["environment"], complete=result.complete,
+                stats={"verdict": result.verdict, **result.speculative.as_dict()}, document=document,
+            )  # fmt: skip
         command.exit_if(cancel)
 
 
@@ -179,16 +219,25 @@ def serve(
     open_browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
+    quantization: QuantizationOption = None,
     trust_remote_code: TrustOption = False,
 ) -> None:
     """Serve the explorer page. Ctrl-C ends it."""
     with command.sentences():
-        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code)
+        load = partial(command.load, pair, target, draft, device, dtype, trust_remote_code)
+        loaded = load(quantization or command.page_quantization(device, dtype))
         from app.main import launch
 
-        page, url = launch(loaded, host=host, port=port, open_browser=open_browser, prevent_thread_lock=True)
-        terminal.note(f"specscope runs {loaded.name} on {loaded.device} at {url} (Ctrl-C ends it)")
+        choose = load if command.can_quantize(device, dtype) else None
+        page, url = launch(
+            loaded, host=host, port=port, open_browser=open_browser, prevent_thread_lock=True, load=choose
+        )
+        terminal.note(f"specscope runs {loaded.name} on {loaded.device}, {loaded.precision}, at {url} (Ctrl-C ends it)")
         page.block_thread()
+
+
+app.command()(cli_peers.peers)
+app.command()(cli_sweep.sweep)
 
 
 @models.command("list")

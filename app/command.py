@@ -15,9 +15,13 @@ from app import terminal
 
 BAD_INPUT = 2
 INTERRUPTED = 130
+LABEL = 80  # characters
 
 
-def load(pair: str | None, target: str | None, draft: str | None, device: str, dtype: str, trust: bool) -> Any:
+def load(
+    pair: str | None, target: str | None, draft: str | None, device: str, dtype: str, trust: bool,
+    quantization: str | None = None,
+) -> Any:  # fmt: skip
     import engine
 
     if pair is not None and target is not None:
@@ -25,26 +29,47 @@ def load(pair: str | None, target: str | None, draft: str | None, device: str, d
     with terminal.weights_progress() as progress:
         return engine.load_pair(
             (pair or "embedded") if target is None else None, target=target, draft=draft, device=device, dtype=dtype,
-            trust_remote_code=trust, progress=progress,
+            quantization=quantization, trust_remote_code=trust, progress=progress,
         )  # fmt: skip
+
+
+def can_quantize(device: str, dtype: str) -> bool:
+    """Are there int8 and int4 kernels for what this device and dtype would load?"""
+    from engine.linear import can_quantize
+
+    return can_quantize(device, dtype)
+
+
+def page_quantization(device: str, dtype: str) -> str:
+    """int8 for the page, where it can be: its first click is what people judge speculation by."""
+    return "int8" if can_quantize(device, dtype) else "none"
 
 
 def drafter(name: str | None, pair: Any) -> str:
     return name or ("model" if pair.draft is not None else "prompt_lookup")
 
 
-def check_writable(path: Path | None) -> None:
-    """Before the work is done, not after it."""
+def profiled(pair: Any, prompts: Any, settings: Any, result: Any) -> list[Any]:
+    """Where the time of a step of each arm goes, over the first prompt of each category."""
+    from engine.bench.profile import profile_steps
+
+    firsts = list({p.category: p for p in reversed(prompts)}.values())
+    with terminal.progress_bar("profiling") as step, interrupt() as cancel:
+        return profile_steps(pair, firsts, settings, result.drafter, progress=step, cancel=cancel)
+
+
+def check_writable(path: Path | None, option: str = "--trace") -> None:
+    """Before the work is done, not after it. option: which one named the file."""
     from engine import EngineError
 
     if path is None:
         return
     if not path.parent.is_dir():
-        raise EngineError(f"the folder {path.parent} does not exist; create it or give another file for --trace")
+        raise EngineError(f"the folder {path.parent} does not exist; create it or give another file for {option}")
     if path.is_dir():
-        raise EngineError(f"{path} is a folder; give a file for --trace")
+        raise EngineError(f"{path} is a folder; give a file for {option}")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise EngineError(f"{path} cannot be written; give another file for --trace")
+        raise EngineError(f"{path} cannot be written; give another file for {option}")
 
 
 def write(path: Path, text: str) -> None:
@@ -54,6 +79,27 @@ def write(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise EngineError(f"{path} could not be written: {error.strerror or error}; the result is whole") from None
+
+
+def run_store() -> Any:
+    from engine.runs import RunStore
+
+    return RunStore()
+
+
+def keep(kind: Any, *, label: str, complete: bool, **run: Any) -> None:
+    """Store a run that has been shown already (arguments: `RunStore.save`'s). What keeps it from being stored is a note
+    and no fault: the result stands. label: cut to one short line."""
+    from engine import EngineError
+
+    line = " ".join(label.split())
+    label = line if len(line) <= LABEL else f"{line[: LABEL - 1]}…"
+    try:
+        kept = run_store().save(kind, label=label, status="complete" if complete else "stopped", **run)
+    except (EngineError, OSError) as error:
+        terminal.note(f"note: this run was not kept: {error}")
+    else:
+        terminal.note(f"kept as {kept.id}: specscope runs show {kept.id}")
 
 
 def print_json(document: dict[str, Any]) -> None:

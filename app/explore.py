@@ -37,17 +37,26 @@ def run(
     *,
     clock: Callable[[], float] = time.monotonic,
     words: Words | None = None,
+    load: Callable[[str], Any] | None = None,
 ) -> Iterator[View]:
     """Run both arms in turns and yield what the page shows, at most `UPDATES_PER_SECOND` times a second.
 
+    load: gives the pair for the form's choice of weights; `pair` runs without it.
     Never raises for a failed run: the failure is the last thing yielded, as one sentence. Yields nothing more once
     the session has moved on to another run.
     """
     words = words or Words("en")
+    unloadable: EngineError | None = None
+    try:
+        pair = load(form.weights) if load else pair
+    except EngineError as error:
+        unloadable = error
     mine = session.run = _new_run(pair, form, words)
     steps: Any = None
     try:
         yield snapshot(mine)
+        if unloadable:
+            raise unloadable
         settings = form.settings(words)
         mine.k, mine.greedy = settings.k, settings.greedy
         steps = race(
@@ -123,9 +132,9 @@ def _new_run(pair: Any, form: Form, words: Words) -> Run:
         verifier=form.verifier,
         k=int(form.k or 0),
         device=str(pair.device),
-        dtype=str(pair.dtype),
+        precision=str(pair.precision),
         hardware=hardware,
-        where=" · ".join([str(pair.target.name), str(pair.dtype), hardware, day.isoformat()]),
+        where=" · ".join([str(pair.target.name), str(pair.precision), hardware, day.isoformat()]),
         day=day,
     )
 

@@ -14,6 +14,7 @@ from app.components.token_view import token_view
 from app.examples import EXAMPLES
 from app.form import Form
 from app.session import Session
+from app.weights_choice import WeightsChoice
 from engine import DRAFTERS, VERIFIERS
 from engine.settings import MAX_K
 
@@ -30,7 +31,8 @@ class ExploreTab:
     """Events after which new measurements may be there."""
 
 
-def build(pair: Any, race: Any) -> ExploreTab:
+def build(choice: WeightsChoice, race: Any) -> ExploreTab:
+    pair = choice.first
     drafters, verifiers = _choices(pair, Words("en"))
     session = gr.State(Session())
     with gr.Row(elem_id="sv-explore", equal_height=False):
@@ -62,6 +64,14 @@ def build(pair: Any, race: Any) -> ExploreTab:
                 info=t("temperature_info"),
                 elem_id="sv-temperature",
             )
+            weights = gr.Dropdown(
+                _weights(choice, Words("en")),
+                value=pair.quantization,
+                label=t("weights"),
+                info=t("weights_info"),
+                interactive=len(choice.names) > 1,
+                elem_id="sv-weights",
+            )
             with gr.Row(elem_id="sv-buttons"):
                 start = gr.Button(t("run"), variant="primary", elem_id="sv-run", min_width=90)
                 halt = gr.Button(t("stop"), variant="secondary", elem_id="sv-stop", min_width=90)
@@ -77,11 +87,11 @@ def build(pair: Any, race: Any) -> ExploreTab:
     outputs = [status, tokens, figures, sent]
 
     def on_run(request: gr.Request, held: Session, *fields: Any) -> Iterator[Any]:
-        yield from explore.run(pair, held, Form(*fields), race, words=words_for(request))
+        yield from explore.run(pair, held, Form(*fields), race, words=words_for(request), load=choice.get)
 
     running = start.click(
         on_run,
-        inputs=[session, prompt, drafter, k, verifier, temperature, *more],
+        inputs=[session, prompt, drafter, k, verifier, temperature, *more, weights],
         outputs=outputs,
         concurrency_limit=1,
         concurrency_id=ENGINE_QUEUE,
@@ -101,10 +111,12 @@ def build(pair: Any, race: Any) -> ExploreTab:
     assert page is not None, "build() is called inside gr.Blocks()"
 
     def localise(request: gr.Request) -> list[Any]:
-        return [gr.update(choices=named) for named in _choices(pair, words_for(request))]
+        words = words_for(request)
+        return [gr.update(choices=named) for named in (*_choices(pair, words), _weights(choice, words))]
 
     # Gradio does not translate the choices of a dropdown, so they follow the language of the request.
-    page.load(localise, outputs=[drafter, verifier], queue=False, show_progress="hidden", api_visibility="private")
+    named = [drafter, verifier, weights]
+    page.load(localise, outputs=named, queue=False, show_progress="hidden", api_visibility="private")
     return ExploreTab(session, [running, stopped])
 
 
@@ -112,6 +124,12 @@ def _choices(pair: Any, words: Words) -> tuple[list[tuple[str, str]], list[tuple
     """(drafters, verifiers) that this pair can run, by the names people use."""
     drafters = [name for name in DRAFTERS if name != "model" or pair.draft is not None]
     return [(words.name("drafter", n), n) for n in drafters], [(words.name("verifier", n), n) for n in VERIFIERS]
+
+
+def _weights(choice: WeightsChoice, words: Words) -> list[tuple[str, str]]:
+    """A form of the weights is named by its numbers: "none" keeps those of the model's dtype."""
+    dtype = choice.first.dtype
+    return [(words.name("weights", n) if n != "none" else words("weights_none", dtype=dtype), n) for n in choice.names]
 
 
 def _more(pair: Any) -> list[Any]:

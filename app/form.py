@@ -24,6 +24,7 @@ class Form:
     stop: str = ""
     seed: str = ""
     ignore_eos: bool = False
+    weights: str = ""
 
     def settings(self, words: Words) -> DecodeSettings:
         """Raises EngineError with one sentence for a value that has no meaning."""

@@ -13,6 +13,7 @@ from app import cost_panel, explore_tab
 from app.catalogue import gradio_i18n, t
 from app.components.base import plain_text
 from app.theme import CSS, theme
+from app.weights_choice import Load, WeightsChoice
 from pricing import PriceTable, load_prices
 
 # Nothing leaves the machine: no analytics, no run history in the browser, no share link, no API page.
@@ -40,14 +41,19 @@ class Page(gr.Blocks):
         return super().launch(*args, **kwargs)
 
 
-def create_app(pair: Any, *, prices: PriceTable | None = None, race: Any = None) -> gr.Blocks:
-    """The whole page for a loaded `engine.Pair`. prices: default the table that ships; race: default `engine.race`."""
+# What the page offers where it can load the same pair again, the quickest first.
+QUANTIZATIONS = ("int8", "none", "int4")
+
+
+def create_app(pair: Any, *, prices: PriceTable | None = None, race: Any = None, load: Load | None = None) -> gr.Blocks:
+    """The whole page for a loaded `engine.Pair`. prices: default the table that ships; race: default `engine.race`;
+    load: the same pair under another quantization, which the page then offers."""
     if race is None:
         from engine import race  # late: a test of the page alone needs no torch
     prices = prices if prices is not None else load_prices()
     with Page(title="specscope", analytics_enabled=False, fill_width=True) as page:
         _header(pair)
-        tab = explore_tab.build(pair, race)
+        tab = explore_tab.build(WeightsChoice(pair, load, QUANTIZATIONS), race)
         cost_panel.build(pair, prices, tab)
     # One run at a time on one model; a short queue, so that a crowd is told at once instead of waiting for ever.
     page.queue(max_size=32, api_open=False)
@@ -64,10 +70,11 @@ def launch(
     open_browser: bool = False,
     prevent_thread_lock: bool = False,
     prices: PriceTable | None = None,
+    load: Load | None = None,
 ) -> tuple[Any, str]:
     """Serve the page. Returns (page, url); blocks until interrupted unless `prevent_thread_lock`."""
     _warm_up(pair)
-    page = create_app(pair, prices=prices)
+    page = create_app(pair, prices=prices, load=load)
     _, url, _ = page.launch(
         server_name=host,
         server_port=port,
@@ -91,6 +98,6 @@ def _header(pair: Any) -> None:
         gr.Markdown("# specscope", elem_id="sv-name")
         gr.Markdown(t("tagline"), elem_id="sv-tagline")
         # A model's name is untrusted text: neither Markdown nor HTML.
-        plain_text(f"{pair.target.name} · {pair.device} · {pair.dtype}", elem_id="sv-running")
+        plain_text(f"{pair.target.name} · {pair.device}", elem_id="sv-running")
     if pair.notices:
         plain_text("\n".join(pair.notices), elem_id="sv-pair-notices")

@@ -35,7 +35,8 @@ class Arm:
         kept = self._kept
         if len(steps) not in kept:
             # The two latest are enough: the arms are compared at this step or at the one before it.
-            kept = {**dict(list(kept.items())[-1:]), len(steps): compute_stats(steps, steps[0].prefill_tokens + 1)}
+            prompt = steps[0].prefill_tokens + steps[0].reused_prompt_tokens + 1
+            kept = {**dict(list(kept.items())[-1:]), len(steps): compute_stats(steps, prompt)}
             self._kept = kept
         return kept[len(steps)]
 
@@ -48,7 +49,7 @@ class Run:
     verifier: str
     k: int
     device: str
-    dtype: str
+    precision: str
     hardware: str
     where: str
     day: date
@@ -115,7 +116,7 @@ class Run:
         if self.state != "done" or not (self.greedy and self.drafts):
             return None
         ours, theirs = self.speculative.token_ids, self.plain.token_ids
-        parted = first_divergence(list(self.speculative.steps), list(self.plain.steps), self.dtype)
+        parted = first_divergence(list(self.speculative.steps), list(self.plain.steps), self.precision)
         at = parted.position if parted else min(len(ours), len(theirs)) if len(ours) != len(theirs) else None
         return {
             "tokens": len(ours),

@@ -111,7 +111,8 @@ def show_numbers(result: Any) -> None:
         ("draft / verify / other", " / ".join(number(v, 2, " s") for v in (s.draft_s, s.verify_s, s.other_s))),
         ("drafter, verifier, k", f"{result.trace.drafter}, {result.trace.verifier}, {result.trace.settings['k']}"),
         ("seed", "unused at temperature 0" if _greedy(result) else str(result.trace.settings["seed"])),
-        ("on", f"{where.get('gpu') or where.get('cpu')}, {where.get('threads')} threads, {result.trace.pair['dtype']}"),
+        ("weights", _precision(result.trace.pair)),
+        ("on", f"{where.get('gpu') or where.get('cpu')}, {where.get('threads')} threads"),
     ]
     for name, value in rows:
         table.add_row(name, Text(value))
@@ -120,37 +121,15 @@ def show_numbers(result: Any) -> None:
         note(f"note: {message}")
 
 
+def _precision(pair: dict[str, Any]) -> str:
+    kept = pair.get("quantization") in (None, "none")
+    return str(pair["dtype"] if kept else pair["quantization"])
+
+
 def _greedy(result: Any) -> bool:
     from engine.settings import GREEDY_BELOW
 
     return bool(result.trace.settings["temperature"] < GREEDY_BELOW)
-
-
-def show_comparison(result: Any, wanted: int) -> None:
-    if not result.samples:
-        note("stopped before the first prompt was finished: nothing to report")
-        return
-    table = Table(title="measured here, plain and speculative in lock-step", title_style="dim", title_justify="left")
-    table.add_column("category")
-    for name in ("runs", "plain tok/s", "speculative tok/s", "ratio", "95% interval", "lowest – highest",
-                 "mean acceptance length", "accepted / proposed"):  # fmt: skip
-        table.add_column(name, justify="right")
-    for category in result.categories:
-        plain, fast = result.arm("plain", category), result.arm(result.drafter, category)
-        table.add_row(
-            Text(category), str(fast.n), number(plain.output_tokens_per_second, 1),
-            number(fast.output_tokens_per_second, 1), number(fast.ratio, 2, "x"), _span(fast.interval),
-            _span(fast.spread), number(fast.stats.mean_acceptance_length), share(fast.stats.draft_acceptance_rate),
-            style="bold" if category == "all" else "",
-        )  # fmt: skip
-    out.print(table)
-    out.print(Text(f"{result.drafter}: {result.verdict}"))
-    if not result.complete:
-        note(f"stopped after {len(result.samples)} of {wanted} runs; the table holds the finished ones")
-
-
-def _span(pair: tuple[float, float] | None) -> str:
-    return NO_VALUE if pair is None else f"{pair[0]:.2f} – {pair[1]:.2f}"
 
 
 def model_row(entry: Any) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Decode with a draft, watch every step, measure it. Knows nothing of pages, prices or money."""
 
+from engine.batch import Batch, BatchError, BatchRow, BatchTotals, generate_batch
 from engine.bench import (
     Comparison,
     Divergence,
@@ -16,6 +17,7 @@ from engine.decode import Generation, Stream, generate, stream
 from engine.drafters import DRAFTERS
 from engine.errors import EngineError, UnsupportedModelError, VocabularyError
 from engine.pair import Pair, load_pair
+from engine.prefix import PrefixCache
 from engine.settings import DecodeSettings
 from engine.stats import Stats, compute_stats
 from engine.trace import Alternative, Proposal, Replacement, Step, TokenText, Trace
@@ -27,12 +29,17 @@ __all__ = [
     "DRAFTERS",
     "VERIFIERS",
     "Alternative",
+    "Batch",
+    "BatchError",
+    "BatchRow",
+    "BatchTotals",
     "Comparison",
     "DecodeSettings",
     "Divergence",
     "EngineError",
     "Generation",
     "Pair",
+    "PrefixCache",
     "Proposal",
     "Race",
     "Replacement",
@@ -51,6 +58,7 @@ __all__ = [
     "compute_stats",
     "first_divergence",
     "generate",
+    "generate_batch",
     "load_pair",
     "load_suite",
     "race",

@@ -1,44 +1,33 @@
-"""THE loop: draft -> verify -> emit. One `Stream` is one run; each `next` is one step."""
+"""THE loop: draft -> verify -> emit. One `Stream` is one run; each `next` is one step. `batch` runs it for many."""
 
-import secrets
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
-from engine.drafters import Draft, make_drafter
-from engine.ending import Ending
-from engine.environment import environment
+from engine import spans
+from engine.clock import Stopwatch
+from engine.drafters import Draft
+from engine.ending import Cut
 from engine.errors import EngineError
 from engine.pair import Pair
+from engine.prefix import PrefixCache
 from engine.record import record_step
 from engine.runner import PREFILL_CHUNK
+from engine.sequence import Generation, Run
 from engine.settings import DecodeSettings
-from engine.stats import Stats, compute_stats
-from engine.text import Detokenizer, Prompt
-from engine.trace import FinishReason, Step, Trace
-from engine.verify import METHODS, judge
-from engine.verify.sampling import probabilities
+from engine.spans import span
+from engine.text import Prompt
+from engine.trace import Step
+from engine.verify import Case, Judgement, Verdict, judge_case
 
-UNLIMITED = 2**62
-MAX_ALTERNATIVES = 1000
+__all__ = ["Generation", "Run", "Stream", "generate", "stream"]
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """token_ids: the emitted ids, an end-of-sequence id included. text: what they read as, cut before a stop."""
-
-    token_ids: list[int]
-    text: str
-    finish_reason: FinishReason | None
-    trace: Trace
-    stats: Stats
-
-
-class Stream(Iterator[Step]):
+class Stream(Run, Iterator[Step]):
     """Iterate for steps; ask `generation` for the result so far, at any time.
 
     The first step reads the prompt and emits one token without a draft, as servers do; TTFT is its time. Clocks run
@@ -55,172 +44,124 @@ class Stream(Iterator[Step]):
         cancel: threading.Event | None = None,
         alternatives: int = 0,
         chat: bool = True,
+        prefix_cache: PrefixCache | None = None,
     ) -> None:
-        settings = DecodeSettings() if settings is None else settings
-        _check_arguments(settings, verifier, cancel, alternatives)
-        self.pair, self.target = pair, pair.target
-        self.settings = replace(settings, seed=secrets.randbits(32) if settings.seed is None else settings.seed)
-        self.generator = torch.Generator(self.target.device).manual_seed(self.settings.seed or 0)
-        self.drafter_name, self.verifier = drafter, verifier
-        self.drafter = make_drafter(drafter, pair, self.settings, self.generator)
-        self.prompt = pair.encode(prompt, chat)
-        self.context = list(self.prompt.ids)
-        self.ending = Ending(
-            Detokenizer(pair.tokenizer),
-            settings.stop,
-            frozenset() if settings.ignore_eos else pair.eos_ids,
-            min(settings.max_new_tokens, _room(pair, len(self.context))),
-        )
-        if settings.stop and pair.tokenizer is None:
-            raise EngineError("stop strings need a tokenizer, and this pair has none")
-        self.cache = self.target.new_cache()
-        self.cancel = threading.Event() if cancel is None else cancel
-        self.alternatives = alternatives
+        super().__init__(pair, prompt, settings, drafter, verifier, cancel, alternatives, chat, prefix_cache)
         self._reading = threading.Lock()
-        self.steps: list[Step] = []
-        self.finish_reason: FinishReason | None = None if self.ending.left > 0 else "length"
-        self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
 
     def __next__(self) -> Step:
         if not self._reading.acquire(blocking=False):
             raise EngineError("this stream is being read by another thread; give each thread a stream of its own")
         try:
             if self.finish_reason is None and self.cancel.is_set():
-                self._cancelled()
+                self.cancelled()
             step = self._step() if self.finish_reason is None else None
             if step is None:
                 raise StopIteration
-            self.steps.append(step)
             return step
         except StopIteration:
             raise
         except BaseException:
             # Half a step may be in the caches: nothing true can follow. What was done stays readable.
-            self._end()
+            self.end()
             raise
         finally:
             self._reading.release()
 
     @torch.inference_mode()
     def _step(self) -> Step | None:
-        before, prefill = len(self.context), 0
+        drafting, verifying = Stopwatch(self.target.device), Stopwatch(self.target.device)
         start = time.perf_counter()
+        with drafting.running(), span(spans.draft):
+            draft = propose(self)
 
-        draft = self._draft()
-        drafted = self._now()
-
-        if not self.steps:
-            prefill = self._prefill()
-            if self.cancel.is_set():
+        with verifying.running():
+            if not self.steps and not self._prefill():
                 self.finish_reason = "cancelled"
                 return None
-        unread = self.context[self.cache.length :]
-        logits = self.target.forward([*unread, *draft.tokens], self.cache, keep=len(draft.tokens) + 1)  # [k+1, V]
-        verified = self._now()
+            with span(spans.verify):
+                ids = [*self.unread, *draft.tokens]
+                logits = self.target.forward(ids, self.cache, keep=len(draft.tokens) + 1)  # [k+1, V]
 
-        p = probabilities(logits, self.settings, self.context, draft.tokens)  # [k+1, V]
-        drafted_ids = torch.tensor(draft.tokens, dtype=torch.long, device=p.device)  # [k]
-        verdict = judge(p, drafted_ids, draft.probs, self.verifier, self.generator)
-        cut = self.ending.take([*draft.tokens[: verdict.num_accepted], verdict.next_token])
-        self.finish_reason = cut.finish_reason
-        self.context += cut.ids
-        self.cache.rollback(len(self.context) - 1)  # the last token is read by the next step
-        if self.drafter:
-            self.drafter.observe(before, min(verdict.num_accepted, len(cut.ids)))
-        done = time.perf_counter()
+        with span(spans.emit):
+            emission = emit(self, draft, logits)
+        total = time.perf_counter() - start
 
         # The clock has stopped: showing a step costs nothing that the step is charged for.
-        return record_step(
-            len(self.steps), draft, p, logits, verdict, cut, self.pair.read_token, self.settings, self.verifier,
-            self.alternatives, prefill, (drafted - start, verified - drafted, done - verified),
-        )  # fmt: skip
+        draft_s, verify_s = drafting.take(), verifying.take()
+        return record(self, emission, (draft_s, verify_s, max(total - draft_s - verify_s, 0.0)))
+
+    def _prefill(self) -> bool:
+        """Reads all of the prompt but its last chunk; a Stop waits for one chunk at most. False when it came."""
+        self.reuse_prefix()
+        while len(self.unread) > PREFILL_CHUNK and not self.cancel.is_set():
+            self.target.forward(self.unread[:PREFILL_CHUNK], self.cache, keep=1)
+        return not self.cancel.is_set()
 
     def close(self) -> None:
         """End the run where it is and let go of its cache; what it did stays readable."""
         with self._reading:
-            self._end()
-
-    def _end(self) -> None:
-        if self.finish_reason is None:
-            self._cancelled()
-        self.cache, self.drafter = self.target.new_cache(), None
-
-    def _cancelled(self) -> None:
-        self.finish_reason = "cancelled"
-        rest = self.ending.rest()
-        if rest and self.steps:  # no later step can show it
-            last = self.steps[-1]
-            self.steps[-1] = replace(last, texts=(*last.texts[:-1], last.texts[-1] + rest))
-
-    def _draft(self) -> Draft:
-        if self.drafter is None:
-            return Draft()
-        # A step emits up to k + 1 tokens, so the last one needs no draft.
-        k = min(self.settings.k, self.ending.left - 1)
-        if k < 1:
-            return Draft(note="nothing left to draft for" if self.steps else None)
-        if not self.steps:
-            self.drafter.begin(self.context, self.cancel)
-            return Draft()
-        return self.drafter.propose(self.context, k)
-
-    def _prefill(self) -> int:
-        """Reads all of the prompt but its last chunk; a Stop waits for one chunk at most. Returns the prompt's share
-        of this step's reading: all but the last token."""
-        while len(self.context) - self.cache.length > PREFILL_CHUNK and not self.cancel.is_set():
-            at = self.cache.length
-            self.target.forward(self.context[at : at + PREFILL_CHUNK], self.cache, keep=1)
-        return len(self.context) - 1
-
-    def _now(self) -> float:
-        self.target.synchronize()
-        return time.perf_counter()
-
-    @property
-    def stats(self) -> Stats:
-        """The numbers so far."""
-        return compute_stats(self.steps, len(self.prompt.ids))
-
-    @property
-    def generation(self) -> Generation:
-        """The result so far: complete once the iteration has ended, and true at any point before."""
-        trace = Trace(
-            steps=tuple(self.steps),
-            prompt_token_ids=self.prompt.ids,
-            prompt_text=self.prompt.text,
-            settings=self.settings.as_dict(),
-            drafter=self.drafter_name,
-            verifier=self.verifier,
-            pair=self.pair.describe(),
-            finish_reason=self.finish_reason,
-            started_at=self.started_at,
-            notices=(*self.pair.notices, *self.prompt.notices),
-            environment=environment(self.pair.device),
-        )
-        return Generation(trace.token_ids, trace.text, self.finish_reason, trace, self.stats)
+            self.end()
 
 
-def _check_arguments(settings: object, verifier: str, cancel: object, alternatives: object) -> None:
-    if not isinstance(settings, DecodeSettings):
-        raise EngineError(f"settings must be an engine.DecodeSettings, not {type(settings).__name__}")
-    if verifier not in METHODS:
-        raise EngineError(f"unknown verifier {verifier!r}: choose one of {', '.join(METHODS)}")
-    if cancel is not None and not callable(getattr(cancel, "is_set", None)):
-        raise EngineError("cancel must be a threading.Event")
-    if not isinstance(alternatives, int) or isinstance(alternatives, bool) or not 0 <= alternatives <= MAX_ALTERNATIVES:
-        raise EngineError(f"alternatives must be a whole number from 0 to {MAX_ALTERNATIVES}, not {alternatives!r}")
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """What one verified step came to. p, logits: [k+1, V], the target's law and what it was made from."""
+
+    draft: Draft
+    logits: Tensor
+    p: Tensor
+    verdict: Verdict
+    cut: Cut
 
 
-def _room(pair: Pair, prompt_tokens: int) -> int:
-    """Tokens that fit behind the prompt. Raises EngineError for a prompt that does not fit itself."""
-    if pair.context_length is None:
-        return UNLIMITED
-    if prompt_tokens > pair.context_length:
-        raise EngineError(
-            f"the prompt has {prompt_tokens} tokens and {pair.target.name} reads {pair.context_length} at most; "
-            "shorten the prompt"
-        )
-    return pair.context_length - prompt_tokens
+def propose(run: Run) -> Draft:
+    """The draft half of a step. In the first one the drafter reads the prompt and proposes nothing."""
+    if run.drafter is None:
+        return Draft()
+    if run.draft_room < 1:
+        return Draft(note="nothing left to draft for" if run.steps else None)
+    if not run.steps:
+        run.drafter.begin(run.context, run.cancel)
+        return Draft()
+    return run.drafter.propose(run.context, run.draft_room)
+
+
+def case_of(run: Run, draft: Draft, logits: Tensor) -> Case:
+    """What the verifier is asked about a step."""
+    return Case(logits, draft.tokens, draft.probs, run.context, run.settings, run.verifier, run.generator, draft.ids)
+
+
+def emit(run: Run, draft: Draft, logits: Tensor) -> Emission:
+    """The other half, once the target has read the draft: logits [k+1, V] from the last token before it on."""
+    with span(spans.sampling):
+        judged = judge_case(case_of(run, draft, logits))
+    return settle(run, draft, logits, judged)
+
+
+def settle(run: Run, draft: Draft, logits: Tensor, judged: Judgement) -> Emission:
+    """What the verdict means for the run: its tokens, its end, its caches."""
+    before, (p, verdict) = len(run.context), judged
+    cut = run.ending.take([*draft.tokens[: verdict.num_accepted], verdict.next_token])
+    run.context += cut.ids
+    run.cache.rollback(len(run.context) - 1)  # the last token is read by the next step
+    if run.drafter:
+        run.drafter.observe(before, min(verdict.num_accepted, len(cut.ids)))
+    if not run.steps:
+        run.share_prefix()
+    run.finish_reason = cut.finish_reason
+    return Emission(draft, logits, p, verdict, cut)
+
+
+def record(run: Run, e: Emission, seconds: tuple[float, float, float], rows: int = 1) -> Step:
+    """Puts the step into the run's record. seconds: draft, verify, other. rows: runs that shared the forward."""
+    prefill = 0 if run.steps else len(run.prompt.ids) - 1 - run.reused
+    step = record_step(
+        len(run.steps), e.draft, e.p, e.logits, e.verdict, e.cut, run.pair.read_token, run.settings, run.verifier,
+        run.alternatives, prefill, seconds, 0 if run.steps else run.reused, rows,
+    )  # fmt: skip
+    run.steps.append(step)
+    return step
 
 
 def stream(
@@ -232,11 +173,13 @@ def stream(
     cancel: threading.Event | None = None,
     alternatives: int = 0,
     chat: bool = True,
+    prefix_cache: PrefixCache | None = None,
 ) -> Stream:
     """Decode step by step; see `Stream`. cancel: set it and the run ends within one step, with all it had done.
     alternatives: how many of the likeliest tokens to record at each position. chat False: text prompts go as they are.
+    prefix_cache: reads the beginning of the prompt from there where an earlier run has left it; see `PrefixCache`.
     """
-    return Stream(pair, prompt, settings, drafter, verifier, cancel, alternatives, chat)
+    return Stream(pair, prompt, settings, drafter, verifier, cancel, alternatives, chat, prefix_cache)
 
 
 def generate(
@@ -248,10 +191,11 @@ def generate(
     cancel: threading.Event | None = None,
     alternatives: int = 0,
     chat: bool = True,
+    prefix_cache: PrefixCache | None = None,
 ) -> Generation:
     """Decode to the end. prompt: a text (one user turn), messages, or token ids. drafter: "none" is plain decoding.
-    verifier: "rejection" | "block" | "match"; all three emit the target's own law."""
-    run = Stream(pair, prompt, settings, drafter, verifier, cancel, alternatives, chat)
+    verifier: "rejection" | "block" | "match"; all three emit the target's own law. prefix_cache: see `PrefixCache`."""
+    run = Stream(pair, prompt, settings, drafter, verifier, cancel, alternatives, chat, prefix_cache)
     for _ in run:
         pass
     return run.generation

@@ -30,6 +30,19 @@ def make_fast(model: Any, quantization: str) -> FusedDecoder | None:
     return None
 
 
+def read_bytes(model: Any, fused: FusedDecoder | None) -> int:
+    """Bytes of weights that one forward of one token reads. A mixture of experts counts whole, though it reads less."""
+    if fused is not None:
+        layers = ([layer.qkv, layer.out, layer.gate_up, layer.down] for layer in fused.layers)
+        return int(sum(linear.nbytes for layer in layers for linear in layer) + fused.head.nbytes)
+    ready: int = sum(m.linear.nbytes for m in model.modules() if isinstance(m, LinearModule))
+    kept = {p.data_ptr(): p.numel() * p.element_size() for p in model.parameters() if p.device.type != "meta"}
+    head, embedding = model.get_output_embeddings(), model.get_input_embeddings().weight
+    if head.weight is not embedding:  # of an embedding of its own only single rows are read
+        kept.pop(embedding.data_ptr(), None)
+    return int(ready + sum(kept.values()))
+
+
 def _agrees(model: Any) -> bool:
     """Do the first layers, fused and as they are, say the same? All layers of such a model are alike."""
     layers = model.model.layers

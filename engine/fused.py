@@ -5,6 +5,7 @@ Qwen3) with fused projections, keys and values written straight into the cache, 
 only. Whether it may stand in for a model is not guessed from names: `fuse` compares logits with the original's.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from engine.cache import SlotCache
-from engine.linear import Linear, MakeLinear
+from engine.linear import Linear, MakeLinear, RmsNorm
+from engine.place import Place, StaticPlace
 from engine.support import text_config
 
 FAMILIES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
@@ -21,15 +23,19 @@ FAMILIES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3
 STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 
 
+# Runs the layers: see `FusedDecoder.body`.
+Body = Callable[[Tensor, Tensor, Sequence[Tensor], Sequence[Tensor], Sequence[Tensor], Place], Tensor]
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """norms: weights [hidden]; q_norm, k_norm: [head_dim] or None; the four fused projections."""
+    """qk_norm: weights of the norms of queries and keys, where the family has them; the four fused projections."""
 
-    attention_norm: Tensor
+    attention_norm: RmsNorm
     qkv: Linear  # [hidden] -> [(heads + 2 * kv_heads) * head_dim]
     qk_norm: Tensor | None  # [heads + kv_heads, head_dim]
     out: Linear
-    mlp_norm: Tensor
+    mlp_norm: RmsNorm
     gate_up: Linear  # [hidden] -> [2 * intermediate]
     down: Linear
 
@@ -41,33 +47,42 @@ class FusedDecoder:
         config, body = text_config(model), model.model
         self.heads, self.kv_heads = int(config.num_attention_heads), int(config.num_key_value_heads)
         self.head_dim = int(getattr(config, "head_dim", None) or config.hidden_size // self.heads)
-        self.intermediate = int(config.intermediate_size)
         self.eps = float(config.rms_norm_eps)
         self.num_layers = len(body.layers)
-        self.embedding: Tensor = body.embed_tokens.weight.detach()  # [V, hidden]
+        # One view of a mapped checkpoint keeps the whole file in memory; copies let go of it.
+        self.own = torch.clone if release else torch.Tensor.detach
+        self.embedding: Tensor = self.own(body.embed_tokens.weight.detach())  # [V, hidden]
         self.rotary = body.rotary_emb
         self.rotations = self._rotations(256)
-        self.norm: Tensor = body.norm.weight.detach()
+        self.norm = RmsNorm(body.norm.weight.detach(), self.eps)
         self.layers = [self._layer(layer, make, release) for layer in body.layers]
-        self.head = make(model.lm_head.weight.detach(), _bias(model.lm_head))
+        self.vocab_size = int(model.lm_head.weight.shape[0])
+        tied = model.lm_head.weight is body.embed_tokens.weight
+        self.head = make(self.embedding if tied else model.lm_head.weight.detach(), _bias(model.lm_head))
+        if release:
+            model.forward = _spent
+            body.layers, body.norm = torch.nn.ModuleList(), torch.nn.Identity()
+            body.embed_tokens.weight.data = self.embedding
+            if not tied:
+                model.lm_head.weight = None
 
     def _layer(self, layer: Any, make: MakeLinear, release: bool) -> Layer:
         attention, mlp = layer.self_attn, layer.mlp
         q, k, v = attention.q_proj, attention.k_proj, attention.v_proj
         made = Layer(
-            attention_norm=layer.input_layernorm.weight.detach(),
+            attention_norm=RmsNorm(layer.input_layernorm.weight.detach(), self.eps),
             qkv=make(
                 torch.cat([self._pairs(q.weight), self._pairs(k.weight), v.weight]).detach(),
                 _joined([self._pairs(_bias(q)), self._pairs(_bias(k)), _bias(v)]),
             ),
             qk_norm=self._qk_norm(attention),
-            out=make(attention.o_proj.weight.detach(), _bias(attention.o_proj)),
-            mlp_norm=layer.post_attention_layernorm.weight.detach(),
+            out=make(self.own(attention.o_proj.weight.detach()), _bias(attention.o_proj)),
+            mlp_norm=RmsNorm(layer.post_attention_layernorm.weight.detach(), self.eps),
             gate_up=make(
                 torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]).detach(),
                 _joined([_bias(mlp.gate_proj), _bias(mlp.up_proj)]),
             ),
-            down=make(mlp.down_proj.weight.detach(), _bias(mlp.down_proj)),
+            down=make(self.own(mlp.down_proj.weight.detach()), _bias(mlp.down_proj)),
         )
         if release:  # one layer at a time, so that the model is never held twice
             for linear in (q, k, v, attention.o_proj, mlp.gate_proj, mlp.up_proj, mlp.down_proj):
@@ -98,83 +113,91 @@ class FusedDecoder:
     def forward(self, ids: Tensor, cache: SlotCache, keep: int) -> Tensor:
         """ids [rows, width] are read behind what each row of the cache holds. Returns [rows, keep, V], the logits of
         the last `keep` positions. The caller reserves and advances the cache."""
+        return self.read(ids, cache, keep, self.body)
+
+    def read(self, ids: Tensor, cache: SlotCache, keep: int, body: Body) -> Tensor:
+        """`forward` with another way to run the layers."""
+        place = Place(cache.lengths, ids.shape[1], self.heads // self.kv_heads, self.embedding)
+        return self._read(ids, self.stack(cache), place, self.rotations_to(place.end), keep, body)
+
+    def forward_static(self, ids: Tensor, lengths: Tensor, stack: Tensor, end: int, rotations: Tensor) -> Tensor:
+        """`forward` with every number that changes from step to step in a tensor, for a CUDA graph: ids [rows, width]
+        are read behind lengths [rows], with keys and values in `stack`, of which `end` positions are read, and at
+        least as many `rotations`. Returns [rows, width, V]."""
+        place = StaticPlace(lengths, ids.shape[1], end, self.heads // self.kv_heads, self.embedding)
+        return self._read(ids, stack, place, rotations, ids.shape[1], self.body)
+
+    def stack(self, cache: SlotCache) -> Tensor:
+        """[layers, rows, 2 * kv_heads, capacity, head_dim]: where this decoder keeps the keys and values of a cache."""
+        return cache.stack(2 * self.kv_heads, self.head_dim, self.embedding.dtype, self.embedding.device)
+
+    def rotations_to(self, end: int) -> Tensor:
+        """At least the first `end` rotations."""
+        table = self.rotations
+        if end > table.shape[0]:
+            self.rotations = table = self._rotations(2 * end)
+        return table
+
+    def _read(self, ids: Tensor, stack: Tensor, place: Place, rotations: Tensor, keep: int, body: Body) -> Tensor:
+        """ids [rows, width] -> [rows, keep, V]. body: what runs the layers, `self.body` or a recording of it."""
         rows, width = ids.shape
+        rotation = place.rotation(rotations)  # [rows or 1, width, 1, head_dim / 2]
+        live = stack[:, :, :, : place.end]  # [layers, rows, 2 * kv, end, head_dim]
+        keys, values = live[:, :, : self.kv_heads].unbind(0), live[:, :, self.kv_heads :].unbind(0)
+        x = F.embedding(ids, self.embedding)  # [rows, width, hidden]
+        x = body(x, rotation, keys, values, place.targets(stack), place)  # [rows * width, hidden]
+        x = x.view(rows, width, -1)[:, width - keep :].reshape(rows * keep, -1)  # what the head is asked for
+        return self.head.normed(x, self.norm).view(rows, keep, -1)
+
+    def body(
+        self,
+        x: Tensor,
+        rotation: Tensor,
+        keys: Sequence[Tensor],
+        values: Sequence[Tensor],
+        targets: Sequence[Tensor],
+        place: Place,
+    ) -> Tensor:
+        """All layers: x [rows, width, hidden] -> [rows * width, hidden]. keys, values, targets: one a layer. Everything
+        that changes from step to step is a tensor here, so that this may be recorded once; see `engine.recorded`."""
+        rows, width = x.shape[:2]
         heads, kv, dim = self.heads, self.kv_heads, self.head_dim
-        group, hidden = heads // kv, self.embedding.shape[1:]
-        stack = cache.stack(2 * kv, dim, self.embedding.dtype, self.embedding.device)
-        place = _Place(cache.lengths, width, group, self.embedding)
-        if place.end > self.rotations.shape[0]:
-            self.rotations = self._rotations(2 * place.end)
-        rotation = place.rotation(self.rotations)  # [rows * width or width, 1, head_dim / 2]
-        live = stack[:, :, :, : place.end].unbind(0)
-        targets = place.targets(stack)
-        x = F.embedding(ids, self.embedding).view(rows * width, -1)  # [rows * width, hidden]
-        for layer, seen, target in zip(self.layers, live, targets, strict=True):
-            y = layer.qkv(torch.rms_norm(x, hidden, layer.attention_norm, self.eps)).view(
-                rows * width, heads + 2 * kv, dim
-            )
-            qk = y[:, : heads + kv]
+        x = x.view(-1, self.embedding.shape[1])
+        for layer, k, v, target in zip(self.layers, keys, values, targets, strict=True):
+            y = layer.qkv.normed(x, layer.attention_norm).view(rows, width, heads + 2 * kv, dim)
+            q, qk, fresh = y[:, :, :heads], y[:, :, : heads + kv], y[:, :, heads:]
             if layer.qk_norm is not None:
                 qk.copy_(torch.rms_norm(qk, (dim,), None, self.eps) * layer.qk_norm)
-            _turn(y.view(rows, width, heads + 2 * kv, dim)[:, :, : heads + kv], rotation)
-            place.write(target, y.view(rows, width, heads + 2 * kv, dim)[:, :, heads:])
-            q = y.view(rows, width, heads + 2 * kv, dim)[:, :, :heads]
-            q = q.unflatten(2, (kv, group)).permute(0, 2, 3, 1, 4).reshape(rows, kv, group * width, dim)
-            a = F.scaled_dot_product_attention(q, seen[:, :kv], seen[:, kv:], attn_mask=place.mask)
-            a = a.view(rows, kv, group, width, dim).permute(0, 3, 1, 2, 4).reshape(rows * width, heads * dim)
-            x = x.add_(layer.out(a))
-            y = layer.gate_up(torch.rms_norm(x, hidden, layer.mlp_norm, self.eps))
-            x.add_(layer.down(F.silu(y[:, : self.intermediate]).mul_(y[:, self.intermediate :])))
-        x = x.view(rows, width, -1)[:, width - keep :].reshape(rows * keep, -1)  # what the head is asked for
-        return self.head(torch.rms_norm(x, hidden, self.norm, self.eps)).view(rows, keep, -1)
+            self._turn(qk, rotation)
+            place.write(target, fresh)
+            x = layer.out.add_to(x, self._attend(q, k, v, rows, place))
+            gate, up = layer.gate_up.normed(x, layer.mlp_norm).chunk(2, -1)
+            x = layer.down.add_to(x, F.silu(gate).mul_(up))
+        return x
 
-
-def _turn(qk: Tensor, rotation: Tensor) -> None:
-    """Rotates [rows, width, heads, head_dim] in place, pair by pair, in float32 whatever its dtype."""
-    pairs = qk.unflatten(-1, (-1, 2))
-    if qk.dtype == torch.float32:
-        torch.view_as_complex(pairs).mul_(rotation)
-    else:
-        pairs.copy_(torch.view_as_real(torch.view_as_complex(pairs.float()) * rotation))
-
-
-class _Place:
-    """Where a forward's tokens go: worked out once, used by every layer."""
-
-    def __init__(self, lengths: list[int], width: int, group: int, like: Tensor) -> None:
-        self.lengths, self.width = lengths, width
-        self.level = len(set(lengths)) == 1
-        self.start, self.end = max(lengths), max(lengths) + width
-        self.positions: Tensor | None = None
-        self.mask: Tensor | None = None
-        if self.level and width == 1:
-            return  # one token sees everything
-        offsets = torch.arange(width, device=like.device)
-        starts = torch.tensor([self.start] if self.level else lengths, device=like.device)
-        positions = starts[:, None] + offsets  # [rows or 1, width]
-        hidden = torch.arange(self.end, device=like.device) > positions[:, :, None]  # [rows or 1, width, end]
-        mask = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device).masked_fill_(hidden, float("-inf"))
-        self.mask = mask.repeat(1, group, 1)[:, None]  # [rows or 1, 1, group * width, end]: heads of a group, stacked
-        if not self.level:
-            self.positions = positions
-            self.rows = torch.arange(len(lengths), device=like.device)[:, None]
-
-    def rotation(self, table: Tensor) -> Tensor:
-        """[rows or 1, width, 1, head_dim / 2]"""
-        return table[None, self.start : self.end] if self.positions is None else table[self.positions]
-
-    def targets(self, stack: Tensor) -> tuple[Tensor, ...]:
-        """For each layer: [rows, width, 2 * kv_heads, head_dim] where all rows are level, else its whole buffer."""
-        if self.positions is None:
-            stack = stack[:, :, :, self.start : self.end].transpose(2, 3)
-        return stack.unbind(0)
-
-    def write(self, target: Tensor, kv: Tensor) -> None:
-        """kv [rows, width, 2 * kv_heads, head_dim]"""
-        if self.positions is None:
-            target.copy_(kv)
+    def _turn(self, qk: Tensor, rotation: Tensor) -> None:
+        """Rotates [rows, width, heads, head_dim] in place, pair by pair, in float32 whatever its dtype."""
+        pairs = torch.unflatten(qk, -1, (self.head_dim // 2, 2))
+        if qk.dtype == torch.float32:
+            torch.view_as_complex(pairs).mul_(rotation)
         else:
-            target[self.rows, :, self.positions] = kv
+            pairs.copy_(torch.view_as_real(torch.view_as_complex(pairs.float()) * rotation))
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, rows: int, place: Place) -> Tensor:
+        """q [rows, width, heads, head_dim]; k, v [rows, kv_heads, end, head_dim] -> [rows * width, heads * head_dim].
+        The heads that share a key stand as further queries of it, so no key is ever repeated in memory."""
+        heads, kv, dim = self.heads, self.kv_heads, self.head_dim
+        group = heads // kv
+        if place.single:
+            a = F.scaled_dot_product_attention(q.view(rows, kv, group, dim), k, v, attn_mask=place.mask)
+            return a.reshape(-1, heads * dim)
+        q = q.view(rows, -1, kv, group, dim).permute(0, 2, 3, 1, 4).reshape(rows, kv, -1, dim)
+        a = F.scaled_dot_product_attention(q, k, v, attn_mask=place.mask)
+        return a.view(rows, kv, group, -1, dim).permute(0, 3, 1, 2, 4).reshape(-1, heads * dim)
+
+
+def _spent(*_: Any, **__: Any) -> Any:
+    raise RuntimeError("the fused form has taken this model's weights over; load the model again to run it by itself")
 
 
 def can_fuse(model: Any) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from engine.cpu import choose_threads
 from engine.errors import EngineError
 from engine.linear import QUANTIZATIONS
 from engine.runner import Runner
@@ -102,6 +103,11 @@ class Pair:
         """ "none", "int8" or "int4": how the weights of the target, and of its draft, are held."""
         return self.target.quantization or "none"
 
+    @property
+    def precision(self) -> str:
+        """What the weights are, in one word: the quantization, or the dtype where there is none."""
+        return self.dtype if self.quantization == "none" else self.quantization
+
     def describe(self) -> dict[str, Any]:
         """JSON-ready: names, dtype, device, context lengths."""
         draft = self.draft
@@ -133,7 +139,8 @@ def load_pair(
 
     device: "auto" (CUDA when there is one, else CPU) or a torch device. dtype: "auto" (float32 on CPU, the
     checkpoint's own on CUDA) or float32 | bfloat16 | float16. quantization: None or "none" keeps the weights' numbers;
-    "int8" and "int4" round them (CPU). Raises WeightsError or EngineError with one sentence.
+    "int8" and "int4" round them (CPU). On a CPU torch's thread count is set to the quickest. Raises WeightsError or
+    EngineError with one sentence.
     """
     quantization = "none" if quantization is None else quantization
     if quantization not in QUANTIZATIONS:
@@ -160,7 +167,7 @@ def load_pair(
         if draft
         else (None, None)
     )
-    return Pair.from_models(
+    pair = Pair.from_models(
         model,
         tokenizer,
         draft_model,
@@ -170,6 +177,8 @@ def load_pair(
         draft_name=_short(draft) if draft else None,
         quantization=quantization,
     )
+    choose_threads(pair.target)
+    return pair
 
 
 def _load(source: str, device: torch.device, dtype: Any, trust: bool, progress: Progress | None) -> tuple[Any, Any]:

@@ -1,4 +1,5 @@
-"""Turns what a step computed into the frozen record of it."""
+"""Turns what a step computed into the frozen record of it. The verdict has all the numbers; only alternatives, where
+they were asked for, are read from the device."""
 
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ from engine.drafters.base import Draft
 from engine.ending import Cut
 from engine.settings import DecodeSettings
 from engine.trace import Alternative, Proposal, Replacement, Status, Step, TokenText
+from engine.transfer import download
 from engine.verify import Verdict
 
 ReadToken = Callable[[int], TokenText]
@@ -27,39 +29,23 @@ def record_step(
     alternatives: int,
     prefill_tokens: int,
     seconds: tuple[float, float, float],
+    reused_prompt_tokens: int = 0,
+    rows: int = 1,
 ) -> Step:
     """p: [k+1, V] the target's law; logits: [k+1, V] what it was made from; seconds: draft, verify, other."""
-    k = len(draft.tokens)
     stands = min(verdict.num_accepted, len(cut.ids))
     whole = len(cut.ids) == verdict.num_accepted + 1
-    ids = torch.tensor(draft.tokens, dtype=torch.long, device=p.device)
-    p_x = p[:k].gather(1, ids[:, None])[:, 0].tolist() if k else []
-    q_x = draft.probs.gather(1, ids[:, None])[:, 0].tolist() if draft.probs is not None and k else [1.0] * k
-    accept, uniforms = verdict.accept_probs.tolist(), verdict.uniforms.tolist()
-    target_top = _tops(p, logits, settings, alternatives, read)
-    draft_top = _tops(draft.probs, draft.logits, settings, alternatives, read)
+    target_top, draft_top = _tops(p, logits, draft, settings, alternatives, read)
     proposals = []
-    for i, token in enumerate(draft.tokens):
+    for i, (token, test) in enumerate(zip(draft.tokens, verdict.tests, strict=True)):
         status: Status = "accepted" if i < stands else "rejected" if whole else "ignored"
         # Token by token, nothing is tested behind the first rejection; block verification tests every prefix.
         tested = not settings.greedy and (verifier == "block" or i <= verdict.num_accepted)
-        proposals.append(
-            Proposal(
-                read(token),
-                p_x[i],
-                q_x[i],
-                uniforms[i] if tested else None,
-                accept[i],
-                status,
-                target_top[i],
-                draft_top[i] if draft_top else (),
-            )
-        )
+        u = test.u if tested else None
+        proposals.append(Proposal(read(token), test.p, test.q, u, test.accept, status, target_top[i], draft_top[i]))
     last = verdict.num_accepted
     replacement = (
-        Replacement(verdict.kind, read(verdict.next_token), float(p[last, verdict.next_token]), target_top[last])
-        if whole
-        else None
+        Replacement(verdict.kind, read(verdict.next_token), verdict.next_p, target_top[last]) if whole else None
     )
     draft_s, verify_s, other_s = seconds
     return Step(
@@ -74,21 +60,32 @@ def record_step(
         draft_ms=draft_s * 1e3,
         verify_ms=verify_s * 1e3,
         other_ms=other_s * 1e3,
+        reused_prompt_tokens=reused_prompt_tokens,
+        rows=rows,
     )
 
 
 def _tops(
-    law: Tensor | None, logits: Tensor | None, settings: DecodeSettings, count: int, read: ReadToken
-) -> list[tuple[Alternative, ...]]:
-    """The `count` likeliest tokens of each row; at temperature 0 by the model's own softmax, which is not one-hot."""
-    if law is None:
-        return []
+    p: Tensor, logits: Tensor, draft: Draft, settings: DecodeSettings, count: int, read: ReadToken
+) -> tuple[list[tuple[Alternative, ...]], list[tuple[Alternative, ...]]]:
+    """The `count` likeliest tokens of each of the target's K+1 positions and of the draft's K; at temperature 0 by the
+    model's own softmax, which is not one-hot. One more host read, when any were asked for."""
+    k = len(draft.tokens)
     if not count:
-        return [() for _ in range(law.shape[0])]
-    if settings.greedy and logits is not None:
-        law = torch.softmax(logits.float(), dim=-1)
-    top = torch.topk(law, min(count, law.shape[-1]), dim=-1)
-    return [
-        tuple(Alternative(read(i), v) for i, v in zip(ids, values, strict=True) if v > 0)
-        for ids, values in zip(top.indices.tolist(), top.values.tolist(), strict=True)
+        return [()] * (k + 1), [()] * k
+    shown = [_shown(p, logits, settings)]
+    if draft.probs is not None and k:
+        shown.append(_shown(draft.probs, draft.logits, settings))
+    count = min(count, p.shape[-1])
+    top = torch.topk(torch.cat(shown), count, dim=-1)  # [K+1 or 2K+1, count]
+    numbers = download(torch.stack([top.values.double(), top.indices.double()], 1))  # values, then ids, row by row
+    rows = [numbers[at : at + 2 * count] for at in range(0, len(numbers), 2 * count)]
+    tops = [
+        tuple(Alternative(read(int(i)), v) for v, i in zip(row[:count], row[count:], strict=True) if v > 0)
+        for row in rows
     ]
+    return tops[: k + 1], tops[k + 1 :] or [()] * k
+
+
+def _shown(law: Tensor, logits: Tensor | None, settings: DecodeSettings) -> Tensor:
+    return torch.softmax(logits.float(), dim=-1) if settings.greedy and logits is not None else law

@@ -63,6 +63,8 @@ class Stats:
     other_s: float
     prefill_s: float
     """The first step's draft and verify time: it reads the prompt. The three above cover the steps after."""
+    reused_prompt_tokens: int = 0
+    """Of `prompt_tokens`, those whose keys came from a prefix cache; the others were read."""
 
     def as_dict(self) -> dict[str, Any]:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
@@ -124,6 +126,7 @@ def pool_stats(runs: Sequence[tuple[Sequence[Step], int]]) -> Stats:
         verify_s=sum(s.verify_ms for s in later) / 1e3,
         other_s=sum(s.other_ms for s in later) / 1e3,
         prefill_s=sum(run[0].draft_ms + run[0].verify_ms for run in started) / 1e3,
+        reused_prompt_tokens=sum(s.reused_prompt_tokens for s in steps),
     )
 
 

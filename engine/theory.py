@@ -12,7 +12,7 @@ Source: Leviathan, Kalman, Matias, "Fast Inference from Transformers via Specula
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 MAX_K = 64
@@ -104,6 +104,12 @@ def best_k_of(speedup_at: Callable[[int], float], max_k: int = MAX_K) -> BestK:
         if speedup > best.speedup * (1 + _RELATIVE_TIE):
             best = BestK(k, speedup)
     return best
+
+
+def break_even_batch(best_speedup_at: Callable[[int], float], batches: Iterable[int]) -> int | None:
+    """The smallest of `batches` at which speculation does not pay: `best_speedup_at(batch)`, the best over k, is at
+    most 1. None when it pays at all of them."""
+    return next((b for b in sorted(batches) if best_speedup_at(b) <= 1), None)
 
 
 def alpha_from_accepted_share(share: float, k: int) -> float:

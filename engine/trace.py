@@ -9,7 +9,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 SCHEMA = "specscope.trace"
-VERSION = 1
+VERSION = 2
+# Version 1 knew no shared prefixes and no batches: every one of its steps read its own prompt, alone.
+READABLE = (1, 2)
 
 Status = Literal["accepted", "rejected", "ignored"]
 Kind = Literal["recovered", "bonus"]
@@ -71,7 +73,9 @@ class Step:
     """One draft and one verify. texts[i] is what emitted[i] added to the text ("" while a character is
     incomplete or a stop string might be forming; tokens that fall silent lend their text to a later one).
     replacement is None when the end fell among the accepted proposals. prefill_tokens: prompt tokens that this
-    step's forward read besides the last one (only the first step). draft_note: why fewer than k were proposed."""
+    step's forward read besides the last one (only the first step). reused_prompt_tokens: prompt tokens that it did not
+    read, because a prefix cache had their keys. draft_note: why fewer than k were proposed. rows: sequences that
+    shared the forward; verify_ms is the whole forward's time, and other_ms holds what was waited for the others."""
 
     index: int
     emitted: tuple[int, ...]
@@ -84,6 +88,8 @@ class Step:
     draft_ms: float
     verify_ms: float
     other_ms: float
+    reused_prompt_tokens: int = 0
+    rows: int = 1
 
     @property
     def text(self) -> str:
@@ -131,6 +137,8 @@ class Step:
             "draft_ms": self.draft_ms,
             "verify_ms": self.verify_ms,
             "other_ms": self.other_ms,
+            "reused_prompt_tokens": self.reused_prompt_tokens,
+            "rows": self.rows,
         }
 
     @classmethod
@@ -161,13 +169,16 @@ class Step:
             draft_ms=d["draft_ms"],
             verify_ms=d["verify_ms"],
             other_ms=d["other_ms"],
+            reused_prompt_tokens=d.get("reused_prompt_tokens", 0),
+            rows=d.get("rows", 1),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
     """One run. settings: `DecodeSettings.as_dict()` with the seed really used; pair: names, dtype and device;
-    prompt_text: the rendered prompt as sent to the model; notices: what the user should know of it."""
+    prompt_text: the rendered prompt as sent to the model; notices: what the user should know of it; queued_ms: in a
+    batch, the wait from submission to admission, which no step's time and no TTFT holds."""
 
     steps: tuple[Step, ...]
     prompt_token_ids: tuple[int, ...]
@@ -180,6 +191,7 @@ class Trace:
     started_at: str
     notices: tuple[str, ...] = ()
     environment: dict[str, Any] = field(default_factory=dict)
+    queued_ms: float = 0.0
 
     @property
     def token_ids(self) -> list[int]:
@@ -206,8 +218,8 @@ class Trace:
             raise ValueError("this is no trace: its JSON is nested too deeply") from None
         if not isinstance(d, dict) or d.get("schema") != SCHEMA:
             raise ValueError(f"this is not a {SCHEMA} document; write one with `specscope generate --trace FILE`")
-        if type(d.get("version")) is not int or d["version"] != VERSION:
-            raise ValueError(f"trace version {d.get('version')!r} is not {VERSION}, the one this release reads")
+        if type(d.get("version")) is not int or d["version"] not in READABLE:
+            raise ValueError(f"trace version {d.get('version')!r} is none of {READABLE}, which this release reads")
         del d["schema"], d["version"]
         try:
             for name in ("prompt_token_ids", "notices"):

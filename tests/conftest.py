@@ -11,6 +11,15 @@ settings.load_profile("specscope")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_run_store(tmp_path_factory):
+    """No test, and no process that one starts, writes into the user's own run store."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPECSCOPE_DATA", str(tmp_path_factory.mktemp("data")))
+        patch.delenv("SPECSCOPE_DATABASE_URL", raising=False)
+        yield
+
+
 @pytest.fixture
 def one_thread():
     """Tiny tensors run several times faster without a thread pool."""

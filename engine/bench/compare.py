@@ -8,9 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from engine.bench.latency import Latency
+from engine.bench.limit import MemoryLimit
 from engine.bench.race import race
 from engine.bench.suites import ALL, BenchPrompt
 from engine.decode import Generation, Stream
+from engine.energy import Meter, find_meter
 from engine.errors import EngineError
 from engine.pair import Pair
 from engine.settings import DecodeSettings
@@ -30,8 +33,9 @@ class ArmResult:
 
     seconds: the engine's own, prompts read included. ratio: baseline seconds / this arm's for the same tokens; above 1
     is faster. interval: 95% of the ratio when whole prompts are resampled (the rounds of a single prompt); None when
-    there is nothing to resample. spread: lowest and highest
-    ratio of a single run. n: runs.
+    there is nothing to resample. spread: lowest and highest ratio of a single run. n: runs. latency: percentiles.
+    tokens_per_joule: None where the platform counts no energy. limit_fraction: the seconds in which the memory gives
+    the weights that the steps behind the first read / the seconds they took; None when that was not measured.
     """
 
     name: str
@@ -44,6 +48,9 @@ class ArmResult:
     interval: tuple[float, float] | None
     spread: tuple[float, float] | None
     stats: Stats
+    latency: Latency | None = None
+    tokens_per_joule: float | None = None
+    limit_fraction: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
         values = {f: getattr(self, f) for f in self.__slots__}
@@ -52,33 +59,47 @@ class ArmResult:
             "interval": list(self.interval) if self.interval else None,
             "spread": list(self.spread) if self.spread else None,
             "stats": self.stats.as_dict(),
+            "latency": self.latency and self.latency.as_dict(),
         }
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One prompt, decoded both ways in lock-step. rounds: see `engine.stats.rounds`."""
+    """One prompt, decoded both ways in lock-step. rounds: see `engine.stats.rounds`. joules: of plain and of
+    speculative decoding, None without a meter."""
 
     category: str
     prompt: int
     plain: Generation
     speculative: Generation
     rounds: tuple[tuple[float, float], ...]
+    joules: tuple[float, float] | None = None
 
     @classmethod
-    def of(cls, category: str, prompt: int, plain: Generation, speculative: Generation) -> "Sample":
-        return cls(category, prompt, plain, speculative, tuple(rounds(plain.trace.steps, speculative.trace.steps)))
+    def of(
+        cls,
+        category: str,
+        prompt: int,
+        plain: Generation,
+        speculative: Generation,
+        joules: tuple[float, float] | None = None,
+    ) -> "Sample":
+        both = tuple(rounds(plain.trace.steps, speculative.trace.steps))
+        return cls(category, prompt, plain, speculative, both, joules)
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """arms: for each category and for "all", plain and speculative. complete: False when it was stopped early.
-    settings: with the seed of the first repeat; each later repeat adds one."""
+    settings: with the seed of the first repeat; each later repeat adds one. limit: what the memory allows. energy:
+    what the joules count, in words; None without a meter."""
 
     samples: tuple[Sample, ...]
     drafter: str
     complete: bool
     settings: DecodeSettings
+    limit: MemoryLimit | None = None
+    energy: str | None = None
 
     @property
     def categories(self) -> list[str]:
@@ -112,14 +133,17 @@ class Comparison:
         if arm.interval is None or len({s.prompt for s in self.samples}) < ENOUGH_PROMPTS:
             return f"{ratio:.2f}x, from too few prompts for a verdict"
         low, high = arm.interval
-        word = "faster" if low > 1 + SAME else "slower" if high < 1 - SAME else "no difference"
-        return f"{ratio:.2f}x ({low:.2f} to {high:.2f}): {word}"
+        span = f"({low:.2f} to {high:.2f})"
+        if low > 1 + SAME:
+            return f"{ratio:.2f}x faster {span}"
+        return f"{ratio:.2f}x, slower {span}" if high < 1 - SAME else f"no difference: {ratio:.2f}x {span}"
 
     def arm(self, name: str, category: str = ALL) -> ArmResult:
         samples = [s for s in self.samples if category in (ALL, s.category)]
         plain = name == "plain"
         runs = [s.plain if plain else s.speculative for s in samples]
         stats = pool_stats([(g.trace.steps, len(g.trace.prompt_token_ids)) for g in runs])
+        joules = [s.joules[0 if plain else 1] for s in samples if s.joules]
         ratios = [1.0 if plain else r for s in samples if (r := _ratio([s])) is not None]
         return ArmResult(
             name=name,
@@ -132,6 +156,9 @@ class Comparison:
             interval=((1.0, 1.0) if plain else _bootstrap(samples)) if stats.output_tokens else None,
             spread=(min(ratios), max(ratios)) if ratios else None,
             stats=stats,
+            latency=Latency.of([g.trace.steps for g in runs]),
+            tokens_per_joule=stats.output_tokens / sum(joules) if sum(joules) > 0 else None,
+            limit_fraction=self.limit.fraction(stats) if self.limit else None,
         )
 
 
@@ -162,18 +189,21 @@ def compare(
     for at, row in enumerate(rows):
         _check_prompt(pair, row, settings, drafter, verifier, at)
     samples: list[Sample] = []
+    meter, limit = find_meter(pair.target.device), None
+    energy = meter.source if meter else None
     if rows:
         _decode_both(pair, rows[0], replace(settings, max_new_tokens=WARM_UP_TOKENS), drafter, verifier, cancel, 0)
+        limit = MemoryLimit.of(pair)
     for repeat in range(repeats):
         seeded = replace(settings, seed=((settings.seed or 0) + repeat) % 2**63)
         for at, row in enumerate(rows):
-            sample = _decode_both(pair, row, seeded, drafter, verifier, cancel, at, (at + repeat) % 2 == 1)
+            sample = _decode_both(pair, row, seeded, drafter, verifier, cancel, at, (at + repeat) % 2 == 1, meter)
             if cancel.is_set():
-                return Comparison(tuple(samples), drafter, False, settings)
+                return Comparison(tuple(samples), drafter, False, settings, limit, energy)
             samples.append(sample)
             if progress:
                 progress(len(samples), len(rows) * repeats)
-    return Comparison(tuple(samples), drafter, True, settings)
+    return Comparison(tuple(samples), drafter, True, settings, limit, energy)
 
 
 def _check_prompt(pair: Pair, row: BenchPrompt, settings: DecodeSettings, drafter: str, verifier: str, at: int) -> None:
@@ -193,12 +223,19 @@ def _decode_both(
     cancel: threading.Event,
     at: int,
     plain_leads: bool = False,
+    meter: Meter | None = None,
 ) -> Sample:
     # Who goes first meets colder caches, so the arms take turns at it.
     both = race(pair, row.prompt, settings, drafter, verifier, cancel, plain_leads=plain_leads)
-    for _ in both:
-        pass
-    return Sample.of(row.category, at, both.plain.generation, both.speculative.generation)
+    joules = {"plain": 0.0, "speculative": 0.0}
+    before = meter.read() if meter else 0.0
+    for arm, _ in both:
+        if meter:  # read at every change of arms: what lies between two readings is one arm's step
+            now = meter.read()
+            joules[arm] += now - before
+            before = now
+    used = (joules["plain"], joules["speculative"]) if meter else None
+    return Sample.of(row.category, at, both.plain.generation, both.speculative.generation, used)
 
 
 def _ratio(samples: Sequence[Sample]) -> float | None:
@@ -218,11 +255,16 @@ def _bootstrap(samples: Sequence[Sample]) -> tuple[float, float] | None:
     prompts: dict[int, list[tuple[float, float]]] = {}
     for s in samples:
         prompts.setdefault(s.prompt, []).extend(s.rounds)
-    if sum(len(times) for times in prompts.values()) < 2:
+    return ratio_interval([*prompts.values()])
+
+
+def ratio_interval(prompts: Sequence[Sequence[tuple[float, float]]]) -> tuple[float, float] | None:
+    """See `_bootstrap`. prompts[i]: the rounds of one prompt (or batch of prompts), each (plain, speculative)."""
+    if sum(len(times) for times in prompts) < 2:
         return None
     pick = np.random.default_rng(0)
     totals = []  # for each prompt: RESAMPLES of its (plain, speculative) ms
-    for times in prompts.values():
+    for times in prompts:
         rows = np.array(times)  # [rounds, 2]
         totals.append(rows[pick.integers(len(rows), size=(RESAMPLES, len(rows)))].sum(1))
     drawn = pick.integers(len(totals), size=(RESAMPLES, len(totals)))  # prompts of each resample

@@ -1,6 +1,7 @@
 """Prompt suites: one {"category", "prompt"} a line."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -42,6 +43,14 @@ def load_prompts(path: str | Path) -> list[BenchPrompt]:
     except (OSError, UnicodeDecodeError) as error:
         raise EngineError(f"{path} cannot be read as UTF-8 text: {error}") from error
     return _parse(text, str(path))
+
+
+def of_categories(prompts: list[BenchPrompt], names: Sequence[str] | None) -> list[BenchPrompt]:
+    """Those of the named categories; all, when none is named. Raises EngineError for a category that is not there."""
+    known = sorted({p.category for p in prompts})
+    if unknown := [name for name in names or () if name not in known]:
+        raise EngineError(f"no category {unknown[0]!r} here: choose from {', '.join(known)}")
+    return [p for p in prompts if not names or p.category in names]
 
 
 def _parse(text: str, where: str) -> list[BenchPrompt]:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from engine.bench.compare import Comparison, compare
+from engine.bench.predict import predicted_speedup
 from engine.bench.suites import BenchPrompt
 from engine.pair import Pair
 from engine.settings import DecodeSettings
 from engine.text import Prompt
-from engine.theory import expected_tokens_per_step
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,7 @@ def _point(k: int, comparison: Comparison, alpha: float | None) -> TunePoint:
         cost = statistics.median(s.verify_ms for s in wide) / statistics.median(s.verify_ms for s in single)
     if alpha is not None and wide and single:
         plain, drafted = statistics.median(s.total_ms for s in single), statistics.median(s.total_ms for s in wide)
-        tokens = share * expected_tokens_per_step(alpha, k) + (1 - share)
-        predicted = tokens * plain / (share * drafted + (1 - share) * plain)
+        predicted = predicted_speedup(alpha, k, share, plain, drafted)
     return TunePoint(
         k=k,
         ratio=arm.ratio,

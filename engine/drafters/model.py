@@ -9,7 +9,8 @@ from torch import Tensor
 from engine.drafters.base import Draft
 from engine.runner import PREFILL_CHUNK, Runner
 from engine.settings import DecodeSettings
-from engine.verify.sampling import draw, probabilities
+from engine.transfer import download
+from engine.verify.sampling import Law, law, pick, refuse, seen_ids, uniforms
 
 
 class ModelDrafter:
@@ -20,6 +21,7 @@ class ModelDrafter:
     """
 
     name = "model"
+    begins_in_pieces = True
 
     def __init__(
         self,
@@ -40,7 +42,8 @@ class ModelDrafter:
         limit = self.runner.context_length
         if limit is not None and len(prompt) >= limit:
             return  # it will never propose
-        for at in range(0, len(prompt), PREFILL_CHUNK):
+        self.runner.expect(self.cache, len(prompt) + self.settings.max_new_tokens + self.settings.k + 1)
+        for at in range(self.cache.length, len(prompt), PREFILL_CHUNK):
             if cancel.is_set():
                 return
             self._read(list(prompt[at : at + PREFILL_CHUNK]))
@@ -50,29 +53,35 @@ class ModelDrafter:
         room = k if self.runner.context_length is None else self.runner.context_length - len(context) + 1
         if room < 1:
             return Draft(note="the draft's context is full")
-        tokens: list[int] = []
-        laws: list[Tensor] = []
+        drawn: list[Tensor] = []  # each [1], on the device: nothing is read back before the last
+        laws: list[Law] = []
         raw: list[Tensor] = []
-        fresh = list(context[self.cache.length :])
+        fresh: list[int] | Tensor = list(context[self.cache.length :])
+        penalised = self.settings.repetition_penalty != 1.0
+        before = seen_ids(context, self.vocab_size, self.runner.device) if penalised else ()
         for _ in range(min(k, room)):
             logits = self._read(fresh)  # [1, V]
-            seen = [*context, *tokens] if self.settings.repetition_penalty != 1.0 else ()
-            q = probabilities(logits, self.settings, seen)
-            token = draw(q[0], self.generator)
-            tokens.append(token)
-            laws.append(q[0])
+            q = law(logits, self.settings, torch.cat([before, *drawn]) if isinstance(before, Tensor) else ())
+            fresh = pick(q.p, uniforms(1, [self.generator], q.p.device))[0]
+            drawn.append(fresh)
+            laws.append(q)
             raw.append(logits[0])
-            fresh = [token]
+        ids = torch.cat(drawn)  # [k]
+        checks = torch.cat([q.checks for q in laws])  # [k, 1 or 2]
+        read = download(torch.cat([ids[None].double(), checks.T]))
+        refuse(read[len(laws) :], len(laws), self.settings)
+        tokens = [int(t) for t in read[: len(laws)]]
         note = "the draft's context is full" if room < k else None
-        return Draft(tokens, torch.stack(laws), torch.stack(raw), note)
+        return Draft(tokens, torch.cat([q.p for q in laws]), torch.stack(raw), note, ids)
 
     def observe(self, context_length: int, accepted: int) -> None:
         # The last drafted token was never read, so an accepted one may still be unread.
         self.cache.rollback(min(self.cache.length, context_length + accepted))
 
-    def _read(self, ids: list[int]) -> Tensor:
-        # A target with a few more added tokens may emit ids that the draft has no embedding for.
-        known = [t if t < self.runner.embedding_rows else self.unknown_id for t in ids]
+    def _read(self, ids: list[int] | Tensor) -> Tensor:
+        # A target with a few more added tokens may emit ids that the draft has no embedding for; itself it draws none.
+        rows = self.runner.embedding_rows
+        known = ids if isinstance(ids, Tensor) else [t if t < rows else self.unknown_id for t in ids]
         logits = self.runner.forward(known, self.cache, keep=1)[:, : self.vocab_size]
         missing = self.vocab_size - logits.shape[-1]
         return torch.nn.functional.pad(logits, (0, missing), value=float("-inf")) if missing > 0 else logits

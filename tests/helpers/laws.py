@@ -15,34 +15,24 @@ from engine.verify import chain
 ALPHA = 1e-4  # a right rule fails one seeded check in ten thousand; every wrong one here is below 1e-12
 
 
-class _Torch:
-    """torch with the uniforms written by the test."""
-
-    def __init__(self):
-        self.uniforms = None
-
-    def __getattr__(self, name):
-        return getattr(torch, name)
-
-    def rand(self, k, *, dtype, generator=None, device=None):
-        assert len(self.uniforms) == k
-        return torch.tensor(self.uniforms, dtype=dtype, device=device)
-
-
 @contextmanager
 def scripted_chance(**wrong):
     """verify_chain with its two sources of chance in the test's hands: `control.uniforms` are the uniforms, and
     `control.law` is, after a call, the law that the last token was to be drawn from. wrong: functions of the module
     to replace by faulty ones."""
-    control = _Torch()
+    control = SimpleNamespace(uniforms=None, law=None)
 
-    def draw(law, generator):
-        control.law = law.double().numpy()
-        return int(np.argmax(control.law))
+    def uniforms(count, generators, device):
+        assert len(control.uniforms) == count - 1  # the last one draws the token that ends the step
+        return torch.tensor([[*control.uniforms, 0.5]], dtype=torch.float64, device=device)
+
+    def pick(law, u):
+        control.law = law[0].double().numpy()
+        return torch.tensor([[int(np.argmax(control.law))]])
 
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(chain, "torch", control))
-        stack.enter_context(mock.patch.object(chain, "draw", draw))
+        stack.enter_context(mock.patch.object(chain, "uniforms", uniforms))
+        stack.enter_context(mock.patch.object(chain, "pick", pick))
         for name, function in wrong.items():
             stack.enter_context(mock.patch.object(chain, name, function))
         yield control

@@ -15,23 +15,15 @@ CONFIG = {
 }  # fmt: skip
 
 
-class FakeWeights:
-    """As many parameters as SmolLM2-135M has, without holding them; each is found twice, as tied weights are."""
-
-    COUNT = 134_515_008
-
-    def __init__(self, config=CONFIG):
-        self.config = config
-
-    def parameters(self):
-        one = SimpleNamespace(data_ptr=lambda: 1, numel=lambda: self.COUNT)
-        return [one, one]
+def fake_runner(config=CONFIG, name="fake"):
+    """The size of SmolLM2-135M, without its weights."""
+    return SimpleNamespace(name=name, config=config, n_params=134_515_008)
 
 
 def fake_pair(**changes):
-    target = SimpleNamespace(name="fake", model=FakeWeights())
     fields = {
-        "target": target, "device": "cpu", "dtype": "float32", "draft": None, "context_length": 512, "notices": (),
+        "target": fake_runner(), "device": "cpu", "dtype": "float32", "precision": "float32", "quantization": "none",
+        "draft": None, "context_length": 512, "notices": (),
     }  # fmt: skip
     return SimpleNamespace(**{**fields, **changes})
 

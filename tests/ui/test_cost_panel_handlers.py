@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from types import SimpleNamespace
 
 import pytest
-from fakes import CONFIG, PAIR, FakeWeights, drafted_step, fake_pair, plain_step
+from fakes import CONFIG, PAIR, drafted_step, fake_pair, fake_runner, plain_step
 
 from app import cost_panel, cost_view
 from app.catalogue import Words
@@ -266,14 +266,15 @@ def test_a_family_that_the_formula_does_not_know_is_projected_from_its_counted_p
     config = {**CONFIG, "model_type": "gpt2"}
     with pytest.raises(ValueError, match="n_params"):
         ModelShape.from_config(config)
-    shape = shape_of(SimpleNamespace(model=FakeWeights(config)))
-    assert shape.n_params == FakeWeights.COUNT  # tied weights are counted once
+    runner = fake_runner(config)
+    shape = shape_of(runner)
+    assert shape.n_params == runner.n_params
     assert len(update(shapes=(shape, None, ""))["records"]) > 1
 
 
 def test_a_model_without_a_shape_keeps_its_measured_row_and_says_why_the_rest_is_missing():
     config = {**CONFIG, "model_type": "deepseek_v3", "kv_lora_rank": 512}
-    shapes = cost_panel.shapes_of(fake_pair(target=SimpleNamespace(name="m", model=FakeWeights(config))))
+    shapes = cost_panel.shapes_of(fake_pair(target=fake_runner(config)))
     shown = update(shapes=shapes)
     assert shown["body"]["visible"] is True
     assert shown["chart"]["visible"] is False

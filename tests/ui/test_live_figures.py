@@ -76,7 +76,7 @@ def test_the_first_differing_token_is_named_with_its_margin_and_later_coincidenc
     step = plain_step(2)
     turns[4] = ("speculative", replace(step, replacement=replace(step.replacement, target_top=tops)))
     turns[5] = ("plain", plain_step(2, token_id=8))  # the third token of plain; the fourth and fifth agree again
-    same = figures_of(FakeRace(turns), pair=fake_pair(dtype=dtype))["same"]
+    same = figures_of(FakeRace(turns), pair=fake_pair(precision=dtype))["same"]
     assert same == {"tokens": 5, "at": 3, "margin": pytest.approx(0.04), "near_tie": near_tie}
 
 

@@ -11,6 +11,7 @@ from fakes import PAIR, fake_pair
 from app import create_app
 from app.catalogue import catalogues
 from engine import DRAFTERS, VERIFIERS
+from engine.linear import QUANTIZATIONS
 from pricing.rows import Commitment
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,7 @@ NOTES = (
 # Keys that the code puts together: prefix (or suffix) and what may stand there.
 FAMILIES = {
     "drafter_{}": DRAFTERS,
+    "weights_{}": QUANTIZATIONS,
     "verifier_{}": VERIFIERS,
     "card_accept_{}": VERIFIERS,
     "status_{}": STATES,

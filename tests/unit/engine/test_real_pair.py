@@ -11,6 +11,7 @@ from transformers import GenerationConfig
 import engine
 from engine import DecodeSettings, Pair, verify_chain
 from engine.verify.sampling import draw, probabilities
+from engine.weights import resolve
 
 pytestmark = pytest.mark.weights
 
@@ -27,8 +28,11 @@ PROMPTS = [
 
 
 @pytest.fixture(scope="module")
-def model(embedded_pair):
-    return embedded_pair.target.model
+def model():
+    """As transformers loads it: the pair's own weights are packed and fused."""
+    from transformers import AutoModelForCausalLM
+
+    return AutoModelForCausalLM.from_pretrained(resolve("embedded"), dtype=torch.float32).eval()
 
 
 @pytest.fixture(scope="module")

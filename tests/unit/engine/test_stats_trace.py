@@ -338,14 +338,14 @@ steps = st.builds(
     st.lists(texts, max_size=3).map(tuple),
     st.lists(tokens, max_size=3).map(tuple), st.lists(proposals, max_size=2).map(tuple),
     st.none() | st.builds(Replacement, st.sampled_from(["recovered", "bonus"]), tokens, numbers, tops),
-    st.none() | texts, st.integers(0, 9), numbers, numbers, numbers,
+    st.none() | texts, st.integers(0, 9), numbers, numbers, numbers, st.integers(0, 9), st.integers(1, 9),
 )  # fmt: skip
 traces = st.builds(
     Trace, st.lists(steps, max_size=3).map(tuple), st.lists(st.integers(0, 9), max_size=3).map(tuple), texts,
     st.dictionaries(texts, st.none() | st.booleans() | st.integers() | texts | st.lists(texts, max_size=2), max_size=3),
     texts, texts, st.dictionaries(texts, st.none() | texts, max_size=2),
     st.sampled_from(["eos", "stop", "length", "cancelled", None]), texts, st.lists(texts, max_size=2).map(tuple),
-    st.dictionaries(texts, st.none() | texts, max_size=2),
+    st.dictionaries(texts, st.none() | texts, max_size=2), numbers,
 )  # fmt: skip
 
 
@@ -355,6 +355,25 @@ def test_any_trace_at_all_survives_its_json(trace):
     text = trace.to_json()
     text.encode("ascii")
     assert Trace.from_json(text) == trace
+
+
+def test_a_trace_of_the_first_version_still_reads_and_reused_nothing():
+    gen = next(g for g in runs() if g.stats.rejected)
+    document = json.loads(gen.trace.to_json())
+    assert document["version"] == 2
+    document["version"] = 1
+    del document["queued_ms"]
+    for s in document["steps"]:
+        del s["reused_prompt_tokens"], s["rows"]
+    assert Trace.from_json(json.dumps(document)) == gen.trace
+
+
+def test_tokens_that_a_prefix_cache_knew_are_counted_apart():
+    first = replace(step(), prefill_tokens=5, reused_prompt_tokens=14)
+    s = compute_stats([first, step()], prompt_tokens=20)
+    assert (s.prompt_tokens, s.reused_prompt_tokens) == (20, 14)
+    assert pool_stats([([first], 20), ([first], 20), ([step()], 9)]).reused_prompt_tokens == 28
+    assert compute_stats([step()]).reused_prompt_tokens == 0
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), -float("inf")])

@@ -1,0 +1,129 @@
+"""The race itself: every arm decodes every prompt, in turns, and what went wrong is told in sentences."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from engine.bench.limit import read_bandwidth
+from engine.bench.peers.base import PeerArm, PeerRun
+from engine.bench.peers.report import ArmLabel, PeerReport, Sample, Skipped
+from engine.errors import EngineError
+
+WARM_UP_TOKENS = 8
+# Thread pools spin for a while after their work (Intel's OpenMP for 0.2 s), which would slow whoever comes next.
+SETTLE_S = 0.25
+
+
+def measure_peers(
+    arms: Sequence[PeerArm],
+    prompts: Sequence[tuple[str, Sequence[int]]],
+    max_new_tokens: int,
+    baseline: str,
+    repeats: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+    loading: Callable[[str], None] | None = None,
+    cancel: threading.Event | None = None,
+    settle_s: float = SETTLE_S,
+    device: torch.device | None = None,
+) -> PeerReport:
+    """Decode every prompt `repeats` times with every arm that is there, after a warm-up that is dropped.
+
+    prompts: (category, token ids) each. Arms take turns prompt by prompt, and who goes first rotates, so whatever
+    slows the machine slows all. An arm that is absent, fails to load or crashes is dropped with a sentence and the
+    others go on. cancel: the rounds (one prompt, all arms) that are whole by then are reported. loading(name) is
+    called before an arm loads, progress(done, total) after each round. settle_s: seconds of rest before each run.
+    device: where the arms' weights are; its memory is then measured, once before the rounds and once behind them, and
+    the better of both is what the limits rest on.
+    """
+    if max_new_tokens < 1 or repeats < 1:
+        raise EngineError("peers need at least one new token and one repeat")
+    cancel = cancel or threading.Event()
+    skipped: list[Skipped] = []
+    samples: list[Sample] = []
+    total = len(prompts) * repeats
+    bandwidths: list[float] = []
+    try:
+        running = _ready(arms, prompts, max_new_tokens, skipped, loading, cancel)
+        sizes = [arm.step_bytes for arm in running if arm.step_bytes]
+        if device is not None and sizes:
+            bandwidths.append(read_bandwidth(min(sizes), device))
+        for turn in range(total):
+            repeat, at = divmod(turn, len(prompts))
+            category, ids = prompts[at]
+            runs: dict[str, PeerRun] = {}
+            for arm in _rotated(running, at + repeat):
+                if cancel.is_set():
+                    break
+                time.sleep(settle_s)
+                try:
+                    runs[arm.name] = arm.run(ids, max_new_tokens)
+                except Exception as error:  # a peer may raise whatever its authors chose
+                    running.remove(arm)
+                    skipped.append(Skipped(arm.name, f"it failed at prompt {at + 1}: {sentence(error)}"))
+            if cancel.is_set():
+                break
+            samples.append(Sample.of(category, at, runs, max_new_tokens))
+            if progress:
+                progress(len(samples), total)
+        if bandwidths and device is not None:
+            bandwidths.append(read_bandwidth(min(sizes), device))
+    finally:
+        # Only now: arms share weights.
+        for arm in arms:
+            arm.close()
+    labels = []
+    for arm in running:
+        if samples and all(arm.name in s.unequal for s in samples):
+            got = samples[0].unequal[arm.name]
+            skipped.append(
+                Skipped(arm.name, f"asked for {max_new_tokens} ids it emitted {got}, and so on every prompt")
+            )
+        else:
+            labels.append(ArmLabel(arm.name, arm.weights, arm.threads, arm.step_bytes))
+    whole, fastest = len(samples) == total, max(bandwidths, default=None)
+    return PeerReport(tuple(samples), tuple(labels), tuple(skipped), baseline, whole, max_new_tokens, fastest)
+
+
+def sentence(error: BaseException) -> str:
+    """The first line of what an engine says, with its kind where it is not one of ours."""
+    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    if isinstance(error, EngineError) and first:
+        return first
+    return f"{type(error).__name__}: {first[:300]}" if first else type(error).__name__
+
+
+def _ready(
+    arms: Sequence[PeerArm],
+    prompts: Sequence[tuple[str, Sequence[int]]],
+    max_new_tokens: int,
+    skipped: list[Skipped],
+    loading: Callable[[str], None] | None,
+    cancel: threading.Event,
+) -> list[PeerArm]:
+    """The arms that are there, loaded and warm."""
+    ready: list[PeerArm] = []
+    longest = max((len(ids) for _, ids in prompts), default=0)
+    for arm in arms:
+        if cancel.is_set():
+            break
+        if reason := arm.available():
+            skipped.append(Skipped(arm.name, reason))
+            continue
+        if loading:
+            loading(arm.name)
+        try:
+            arm.load(longest + max_new_tokens)
+            if prompts:
+                arm.run(prompts[0][1], min(WARM_UP_TOKENS, max_new_tokens))
+        except Exception as error:  # see above
+            skipped.append(Skipped(arm.name, sentence(error)))
+        else:
+            ready.append(arm)
+    return ready
+
+
+def _rotated(arms: Sequence[PeerArm], by: int) -> list[PeerArm]:
+    first = by % len(arms) if arms else 0
+    return [*arms[first:], *arms[:first]]

@@ -1,0 +1,119 @@
+"""The fused layers recorded once and replayed without Python, as CUDA graphs do on a GPU.
+
+On a CPU a small model's step is some two thousand short operations, and Python takes longer to ask for them than they
+take to run. A trace asks for the same operations in the same order, so the numbers are the same to the last bit. A few
+recordings hold for every number of rows, width and length: one token a row or more, one row or several, level or not.
+torch.compile would fuse them too, but needs a C++ compiler and a minute on the first click; tracing takes a third of a
+second. torch means to retire tracing, and without it everything still runs, only slower.
+"""
+
+import threading
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from engine.cache import SlotCache
+from engine.fused import FusedDecoder
+from engine.place import Place
+
+# Forwards of more tokens are long enough for Python's part not to matter, and prompts need no recording.
+MOST_TOKENS = 64
+# The tracer is one a process.
+_TRACER = threading.Lock()
+_unoptimised: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
+_trace: Any = torch.jit.trace
+
+
+class RecordedDecoder:
+    """A FusedDecoder's `forward` with the same arguments and the same answers. Any number of threads may call it.
+
+    recordings: what has been recorded, None where the tracer could not (oneDNN's packed product is one that it cannot
+    write down); the layers then run as they do without.
+    """
+
+    def __init__(self, fused: FusedDecoder) -> None:
+        self.fused = fused
+        self.recordings: dict[tuple[bool, bool, bool], Any] = {}
+
+    def forward(self, ids: Tensor, cache: SlotCache, keep: int) -> Tensor:
+        """See `FusedDecoder.forward`."""
+        short = ids.numel() <= MOST_TOKENS
+        return self.fused.read(ids, cache, keep, self._replay if short else self.fused.body)
+
+    def _replay(
+        self,
+        x: Tensor,
+        rotation: Tensor,
+        keys: Sequence[Tensor],
+        values: Sequence[Tensor],
+        targets: Sequence[Tensor],
+        place: Place,
+    ) -> Tensor:
+        """See `FusedDecoder.body`."""
+        extra = tuple(t for t in (place.mask, place.positions, place.rows) if t is not None)
+        given = (x, rotation, tuple(keys), tuple(values), tuple(targets), *extra)
+        # A kernel may be another for a single row of input.
+        key = (place.single, place.positions is not None, x.shape[0] == 1)
+        if key not in self.recordings:
+            with _TRACER:
+                if key not in self.recordings:
+                    self.recordings[key] = self._record(key, given)
+        recording = self.recordings[key]
+        if recording is None:
+            return self.fused.body(x, rotation, keys, values, targets, place)
+        # The optimiser would specialise the trace for each new length, which takes a second every time.
+        with _unoptimised(False):
+            out: Tensor = recording(*given)
+        return out
+
+    def _record(self, key: tuple[bool, bool, bool], given: tuple[Any, ...]) -> Any:
+        try:
+            with warnings.catch_warnings(), _unoptimised(False):
+                # Those that the tracer has of every Python number it meets, and of its own retirement.
+                warnings.simplefilter("ignore")
+                # Tracing runs what it records. It writes keys behind the live part, as the replay then does again.
+                found = _trace(_Body(self.fused, *key[:2]), _copied(given), check_trace=False)
+        except Exception:  # whatever stands in the tracer's way, the layers run without it
+            return None
+        return found
+
+
+class _Body(torch.nn.Module):
+    """The layers as the tracer wants them: tensors in, tensor out, and every packed weight an attribute of a module,
+    which is how the tracer knows it again."""
+
+    def __init__(self, fused: FusedDecoder, single: bool, ragged: bool) -> None:
+        super().__init__()
+        self.fused, self.single, self.ragged = fused, single, ragged
+        for i, layer in enumerate(fused.layers):
+            for name in ("qkv", "out", "gate_up", "down"):
+                packed = getattr(getattr(layer, name), "packed", None)
+                if packed is not None:
+                    self._hold(f"packed_{i}_{name}", packed)
+
+    def _hold(self, name: str, packed: Any) -> None:
+        if isinstance(packed, Tensor):
+            self.register_buffer(name, packed)
+        else:
+            setattr(self, name, packed)
+
+    def forward(
+        self,
+        x: Tensor,
+        rotation: Tensor,
+        keys: tuple[Tensor, ...],
+        values: tuple[Tensor, ...],
+        targets: tuple[Tensor, ...],
+        *extra: Tensor,
+    ) -> Tensor:
+        mask = extra[0] if extra else None
+        positions, rows = (extra[1], extra[2]) if self.ragged else (None, None)
+        return self.fused.body(x, rotation, keys, values, targets, Place.of(self.single, mask, positions, rows))
+
+
+def _copied(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """x is added to in place, so the tracer gets one of its own."""
+    return (given[0].clone(), *given[1:])
