@@ -160,6 +160,8 @@ def bench(
             if unknown := [c for c in category if c not in known]:
                 raise engine.EngineError(f"no category {unknown[0]!r} here: choose from {', '.join(sorted(known))}")
             prompts = [p for p in prompts if p.category in category]
+        if profile and shared_prefix is not None:
+            raise engine.EngineError("--profile looks at a suite's steps; give it without --shared-prefix")
         lengths = cli_bench_ttft.lengths_of(shared_prefix) if shared_prefix is not None else ()
         loaded = command.load(pair, target, draft, device, dtype, trust_remote_code, quantization)
         if lengths:
@@ -173,7 +175,9 @@ def bench(
             result = engine.compare(
                 loaded, prompts, settings, command.drafter(drafter, loaded), verifier, repeats, step, cancel
             )
-        parts = command.profiled(loaded, prompts, settings, result) if profile and result.complete else []
+        if not as_json:
+            terminal_bench.show_comparison(result, len(prompts) * repeats)
+        parts = command.profiled(loaded, prompts, settings, result, verifier) if profile and result.complete else []
         document = {
             "schema": "specscope.bench",
             "arms": [arm.as_dict() for arm in result.arms],
@@ -191,16 +195,15 @@ def bench(
         }
         if as_json:
             command.print_json(document)
-        else:
-            terminal_bench.show_comparison(result, len(prompts) * repeats)
-            if parts:
-                terminal_bench.show_profile(parts)
+        elif parts:
+            terminal_bench.show_profile(parts)
         if save and result.samples:
             how = {"drafter": result.drafter, "verifier": verifier, "repeats": repeats}
             command.keep(
                 "bench", label=str(data.name if data else suite), settings={**document["settings"], **how},
                 pair=document["pair"], environment=document["environment"], complete=result.complete,
                 stats={"verdict": result.verdict, **result.speculative.as_dict()}, document=document,
+                traces=command.traces_of(result),
             )  # fmt: skip
         command.exit_if(cancel)
 

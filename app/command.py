@@ -49,13 +49,25 @@ def drafter(name: str | None, pair: Any) -> str:
     return name or ("model" if pair.draft is not None else "prompt_lookup")
 
 
-def profiled(pair: Any, prompts: Any, settings: Any, result: Any) -> list[Any]:
-    """Where the time of a step of each arm goes, over the first prompt of each category."""
+def profiled(pair: Any, prompts: Any, settings: Any, result: Any, verifier: str) -> list[Any]:
+    """Where the time of a step of each arm goes, over the first prompt of each category. Its faults are told and cost
+    nothing of what was measured before."""
+    from engine import EngineError
     from engine.bench.profile import profile_steps
 
     firsts = list({p.category: p for p in reversed(prompts)}.values())
-    with terminal.progress_bar("profiling") as step, interrupt() as cancel:
-        return profile_steps(pair, firsts, settings, result.drafter, progress=step, cancel=cancel)
+    try:
+        with terminal.progress_bar("profiling") as step, interrupt() as cancel:
+            return profile_steps(pair, firsts, settings, result.drafter, verifier, step, cancel)
+    except EngineError as error:
+        terminal.note(f"no profile: {error}")
+        return []
+
+
+def traces_of(comparison: Any) -> dict[str, Any]:
+    """Every run of a comparison, by its place in it."""
+    named = ((f"{i:04d} {s.category}", s) for i, s in enumerate(comparison.samples, 1))
+    return {f"{name} {arm}": getattr(s, arm).trace for name, s in named for arm in ("plain", "speculative")}
 
 
 def check_writable(path: Path | None, option: str = "--trace") -> None:

@@ -49,8 +49,8 @@ def run(
     unloadable: EngineError | None = None
     try:
         pair = load(form.weights) if load else pair
-    except EngineError as error:
-        unloadable = error
+    except (EngineError, OSError) as error:
+        unloadable = EngineError(str(error))
     mine = session.run = _new_run(pair, form, words)
     steps: Any = None
     try:

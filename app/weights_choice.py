@@ -24,4 +24,13 @@ class WeightsChoice:
         with self._lock:  # two people who ask at once wait for one load
             if name in self.names and name not in self._loaded and self._load is not None:
                 self._loaded[name] = self._load(name)
-            return self._loaded.get(name, self.first)
+            pair = self._loaded.get(name, self.first)
+            if threads := getattr(pair.target, "threads", None):
+                set_threads(threads)  # of the process: another form may have had another count
+            return pair
+
+
+def set_threads(count: int) -> None:
+    import torch
+
+    torch.set_num_threads(count)

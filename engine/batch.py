@@ -55,6 +55,7 @@ def generate_batch(
         raise EngineError("prompts is a list of prompts; put the one prompt into a list")
     batch, prompts = Batch(pair, max_batch, prefix_cache), list(prompts)
     count, rows = len(prompts), []
+    batch.max_batch = min(batch.max_batch, max(count, 1))  # no room for rows that will never be
     each = zip(
         prompts, _each("settings", settings, count), _each("drafter", drafter, count),
         _each("verifier", verifier, count), _each("cancel", cancel, count), strict=True,

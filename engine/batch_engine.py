@@ -133,6 +133,8 @@ class Batch:
             if row.cancel.is_set():
                 row.cancelled()
                 self._leave(row)
+        longest = max((row.longest for row in rows if not row.ended), default=0)
+        self.target.expect(self.cache, longest, self.max_batch)
         while len(self._live) < self.max_batch and (joins := self._next()) is not None:
             joins.cache = self.cache.rows(self.cache.add_row(), 1)
             self._live.append(joins)

@@ -121,7 +121,8 @@ class SlotCache(Cache):
     """Keys and values of `rows` sequences in `num_layers` layers.
 
     The runner calls `reserve` before a forward and `advance` after it; the decoder calls `rollback`. `lengths[r]`
-    counts the tokens of row r whose keys are valid: what lies behind them is stale and is overwritten.
+    counts the tokens of row r whose keys are valid: what lies behind them is stale and is overwritten. Ragged attention
+    reads on to the longest row's end, so stale keys are the row's own: another row's, which may be NaN, are cleared.
     """
 
     def __init__(self, num_layers: int, rows: int = 1, zeros: Callable[..., Tensor] = torch.zeros) -> None:
@@ -129,6 +130,7 @@ class SlotCache(Cache):
         self._of: SlotCache | None = None
         self.span = slice(0, rows)
         self._lengths = [0] * rows
+        self._written = [0] * rows  # positions that may hold something other than zeros
         self._capacity = 0
         self._row_capacity = rows
         self._zeros = zeros
@@ -172,11 +174,18 @@ class SlotCache(Cache):
         return _RightAligned(self.of, self.span)
 
     def reserve(self, width: int) -> None:
-        """Make room for `width` more tokens in every row; grows by whole buckets, half as much again at least."""
-        need = self.length + width
-        if need > self.capacity:
-            target = need if self.capacity == 0 else max(need, self.capacity * 3 // 2)
+        """Make room for `width` more tokens in every row, which may then be written."""
+        self.expect(self.length + width)
+        written = self.of._written[self.span]
+        self.of._written[self.span] = [max(w, n + width) for w, n in zip(written, self.lengths, strict=True)]
+
+    def expect(self, positions: int, rows: int = 0) -> None:
+        """Make room for so many positions in every row, and for so many rows; grows by whole buckets, half as much
+        again at least."""
+        if positions > self.capacity:
+            target = positions if self.capacity == 0 else max(positions, self.capacity * 3 // 2)
             self.of._capacity = -(-target // BUCKET) * BUCKET
+        self.of._row_capacity = max(self.of._row_capacity, rows)
 
     def stack(self, heads: int, head_dim: int, dtype: torch.dtype, device: torch.device) -> Tensor:
         """All layers' keys and values in one buffer, [num_layers, rows, heads, capacity, head_dim], for a forward that
@@ -208,13 +217,18 @@ class SlotCache(Cache):
     def add_row(self) -> int:
         """One more row, empty, behind the others; returns its number. Buffers grow by half as many rows at least."""
         self._lengths.append(0)
+        self._written.append(0)
         self.span = slice(0, len(self._lengths))
         if len(self._lengths) > self._row_capacity:
             self._row_capacity = max(len(self._lengths), self._row_capacity * 3 // 2)
         return len(self._lengths) - 1
 
     def drop_last_row(self) -> None:
+        """Nothing of it is left for the next row in its place."""
+        self.rollback(0, len(self._lengths) - 1)
+        self.clear_behind(len(self._lengths) - 1)
         self._lengths.pop()
+        self._written.pop()
         self.span = slice(0, len(self._lengths))
 
     @torch.inference_mode()
@@ -224,6 +238,8 @@ class SlotCache(Cache):
         for keys in self._row_buffers():
             if n:
                 keys[to][..., :n, :] = keys[source][..., :n, :]
+        self._written[to] = max(self._written[to], n)
+        self.clear_behind(to)
 
     @torch.inference_mode()
     def swap_rows(self, one: int, other: int) -> None:
@@ -233,6 +249,18 @@ class SlotCache(Cache):
             held = keys[one][..., :a, :].clone()
             keys[one][..., :b, :] = keys[other][..., :b, :]
             keys[other][..., :a, :] = held
+        for row, n in ((one, b), (other, a)):
+            self._written[row] = max(self._written[row], n)
+            self.clear_behind(row)
+
+    @torch.inference_mode()
+    def clear_behind(self, row: int) -> None:
+        """Zeros behind what row `row` holds. The weight of what a mask hides is 0, and 0 * NaN is NaN."""
+        n, end = self._lengths[row], self._written[row]
+        if n < end:
+            for keys in self._row_buffers():
+                keys[row][..., n:end, :] = 0
+        self._written[row] = n
 
     def _row_buffers(self) -> list[Tensor]:
         """Each buffer with its rows in front: [rows, ..., capacity, head_dim]."""

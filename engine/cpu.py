@@ -21,13 +21,15 @@ CLOSE = 1.05
 def choose_threads(runner: Runner) -> int:
     """Sets torch's thread count to the one with the quickest forward of one token, and returns it.
 
-    A count that the user has set (OMP_NUM_THREADS) stands. Only on a CPU.
+    A count that the user has set (OMP_NUM_THREADS) stands. Only on a CPU. The count is the process's, so the runner
+    remembers its own, for whoever goes back to it.
     """
     if runner.device.type != "cpu" or os.environ.get("OMP_NUM_THREADS"):
         return torch.get_num_threads()
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = quickest(candidates(cores), lambda threads: _forward_seconds(runner, threads))
     torch.set_num_threads(chosen)
+    runner.threads = chosen
     return chosen
 
 

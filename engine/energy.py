@@ -14,10 +14,12 @@ POWERCAP = Path("/sys/class/powercap")
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """read: joules since some fixed moment; never falls. source: what is counted, in words."""
+    """read: joules since some fixed moment; never falls. source: what is counted, in words. resolution_s: how often
+    the platform counts; shorter work cannot be told from what ran before it."""
 
     read: Callable[[], float]
     source: str
+    resolution_s: float
 
 
 def find_meter(device: torch.device, powercap: Path = POWERCAP) -> Meter | None:
@@ -51,7 +53,9 @@ def _rapl(root: Path) -> Meter | None:
         return None  # no such folder, or readable by root alone
     if not counters:
         return None
-    return Meter(lambda: sum(c.joules() for c in counters), "RAPL, all CPU packages: the whole machine's work counts")
+    return Meter(
+        lambda: sum(c.joules() for c in counters), "RAPL, all CPU packages: the whole machine's work counts", 1e-3
+    )
 
 
 def _is_package(zone: Path) -> bool:
@@ -69,4 +73,4 @@ def _nvml(device: torch.device) -> Meter | None:
     except Exception:
         return None
     read = pynvml.nvmlDeviceGetTotalEnergyConsumption
-    return Meter(lambda: read(handle) / 1e3, "NVML, the whole GPU; it counts in steps of some 20 to 100 ms")
+    return Meter(lambda: read(handle) / 1e3, "NVML, the whole GPU", 0.1)

@@ -143,6 +143,8 @@ class GraphedDecoder:
         try:
             # From here on the new graph's inputs hold what this step reads, so that warming up writes its very keys.
             graph = self._capture(ids.clone(), lengths.clone(), stack, end)
+        except torch.OutOfMemoryError:
+            raise  # says nothing of whether graphs can be captured here
         except RuntimeError as error:
             self.notice = (
                 f"CUDA graphs are off, which makes decoding slower and changes nothing else: capturing one failed "

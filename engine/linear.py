@@ -132,6 +132,8 @@ class Int8Linear:
         self.anchor[0, 0] = 1
         self.anchor[0, -1] = -1
         self._linear = torch.ops.quantized.linear_dynamic.default
+        # Without VNNI the kernel adds pairs of products in 16 bits, which eight-bit inputs would overflow.
+        self.narrow = not torch.cpu._is_vnni_supported()
 
     def __call__(self, x: Tensor) -> Tensor:
         out, scale = self._product(x)
@@ -153,7 +155,7 @@ class Int8Linear:
         """[rows, out] and [rows, 1]: their product is the layer's, without its bias."""
         x = self._turned(x)
         scale = x.abs().amax(-1, keepdim=True).clamp_(min=1e-30)
-        out: Tensor = self._linear(torch.cat((x / scale, self.anchor)), self.packed)
+        out: Tensor = self._linear(torch.cat((x / scale, self.anchor)), self.packed, self.narrow)
         return out[:-1], scale
 
     def _turned(self, x: Tensor) -> Tensor:

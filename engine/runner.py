@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import GPT2Model
 
-from engine.cache import SlotCache
+from engine.cache import BUCKET, SlotCache
 from engine.errors import UnsupportedModelError
 from engine.fast import make_fast, read_bytes
 from engine.gpu import graphed
@@ -29,8 +29,8 @@ if "cache" not in inspect.signature(GPT2Model.forward).parameters:
     CACHE_NAMES = ("past_key_values", "cache")
 # Prompt tokens a forward: bounds the memory of a long prompt, and how long a Stop waits.
 PREFILL_CHUNK = 256
-# Positions that are set aside for a run before it needs them.
-MOST_EXPECTED = 8192
+# Positions that are set aside before they are needed: for one run, and for all rows of a batch together.
+MOST_EXPECTED, MOST_EXPECTED_TOGETHER = 8192, 32768
 
 
 class Runner:
@@ -64,6 +64,7 @@ class Runner:
         self.graphs = graphed(self.fused, self.device)
         self.recorded = RecordedDecoder(self.fused) if self.fused and self.device.type == "cpu" else None
         self.read_bytes = read_bytes(model, self.fused)
+        self.threads: int | None = None  # what `engine.cpu.choose_threads` found quickest
         self._check_rollback()
 
     @torch.inference_mode()
@@ -101,11 +102,12 @@ class Runner:
     def new_cache(self, rows: int = 1) -> SlotCache:
         return SlotCache(self.num_layers, rows, self.graphs.buffers.zeros if self.graphs else torch.zeros)
 
-    def expect(self, cache: SlotCache, positions: int) -> None:
-        """Says how long a run may become. Room is made for all of it at once where moving to a larger buffer costs
-        more than memory: CUDA graphs know a buffer by its address."""
+    def expect(self, cache: SlotCache, positions: int, rows: int = 1) -> None:
+        """Says how long a run may become, and how many a batch may hold. Room is made for all of it at once where
+        moving to a larger buffer costs more than memory: CUDA graphs know a buffer by its address."""
         if self.graphs:
-            cache.reserve(min(positions, MOST_EXPECTED))
+            rows = min(rows, MOST_EXPECTED_TOGETHER // BUCKET)
+            cache.expect(min(positions, MOST_EXPECTED, MOST_EXPECTED_TOGETHER // rows), rows)
 
     @torch.inference_mode()
     def forward(self, ids: Sequence[int] | Tensor, cache: SlotCache, keep: int) -> Tensor:

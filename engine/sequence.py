@@ -74,7 +74,8 @@ class Run:
             prefix_cache.check(self.target)
         self.prefix_cache = prefix_cache
         self.cache: SlotCache = self.target.new_cache()
-        self.target.expect(self.cache, len(self.context) + self.ending.left + settings.k + 1)
+        self.longest = len(self.context) + self.ending.left + settings.k + 1  # positions that it may come to use
+        self.target.expect(self.cache, self.longest)
         self.cancel = threading.Event() if cancel is None else cancel
         self.alternatives = alternatives
         self.steps: list[Step] = []

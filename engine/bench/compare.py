@@ -21,6 +21,8 @@ from engine.stats import Stats, pool_stats, rounds
 from engine.text import Prompt
 
 RESAMPLES = 2000
+# A step must be this many times as long as its meter's resolution for its joules to be its own.
+STEPS_A_TICK = 5
 WARM_UP_TOKENS = 8
 # Below this many prompts, or within this share of 1, no verdict is given.
 ENOUGH_PROMPTS = 5
@@ -193,7 +195,7 @@ def compare(
     energy = meter.source if meter else None
     if rows:
         _decode_both(pair, rows[0], replace(settings, max_new_tokens=WARM_UP_TOKENS), drafter, verifier, cancel, 0)
-        limit = MemoryLimit.of(pair)
+        limit = MemoryLimit.of(pair, drafter)
     for repeat in range(repeats):
         seeded = replace(settings, seed=((settings.seed or 0) + repeat) % 2**63)
         for at, row in enumerate(rows):
@@ -234,8 +236,14 @@ def _decode_both(
             now = meter.read()
             joules[arm] += now - before
             before = now
-    used = (joules["plain"], joules["speculative"]) if meter else None
-    return Sample.of(row.category, at, both.plain.generation, both.speculative.generation, used)
+    plain, fast = both.plain.generation, both.speculative.generation
+    # Steps shorter than the meter's own would be charged to whoever is being read when it ticks.
+    told = meter is not None and _shortest_step_s(plain, fast) >= STEPS_A_TICK * meter.resolution_s
+    return Sample.of(row.category, at, plain, fast, (joules["plain"], joules["speculative"]) if told else None)
+
+
+def _shortest_step_s(*runs: Generation) -> float:
+    return min((step.total_ms / 1e3 for run in runs for step in run.trace.steps), default=0.0)
 
 
 def _ratio(samples: Sequence[Sample]) -> float | None:

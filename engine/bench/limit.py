@@ -25,9 +25,9 @@ class MemoryLimit:
     bytes_per_second: float
 
     @classmethod
-    def of(cls, pair: Pair) -> "MemoryLimit":
-        """Measures the memory; takes about as long as eight steps."""
-        target, draft = pair.target.read_bytes, pair.draft.read_bytes if pair.draft else 0
+    def of(cls, pair: Pair, drafter: str) -> "MemoryLimit":
+        """Measures the memory; takes about as long as eight steps. Only drafter "model" reads the draft's weights."""
+        target, draft = pair.target.read_bytes, pair.draft.read_bytes if pair.draft and drafter == "model" else 0
         return cls(target, draft, read_bandwidth(target, pair.target.device))
 
     @property

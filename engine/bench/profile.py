@@ -68,8 +68,11 @@ def profile_steps(
     progress: Callable[[int, int], None] | None = None,
     cancel: threading.Event | None = None,
 ) -> list[StepProfile]:
-    """Plain and speculative decoding of the same prompts, each timed and then profiled. Raises EngineError when no
-    prompt has a step behind the first, or when it was cancelled before any had."""
+    """Plain and speculative decoding of the same prompts, each timed and then profiled; what was done when it was
+    cancelled. Raises EngineError when no prompt has a step behind the first, and on a GPU, where a graph's operations
+    are not the host's to see."""
+    if pair.target.device.type != "cpu":
+        raise EngineError("a step is profiled on a CPU; on a GPU use NVIDIA's own profiler over `specscope generate`")
     settings = replace(settings or DecodeSettings(), seed=0)
     cancel = cancel or threading.Event()
     texts = [p.prompt if isinstance(p, BenchPrompt) else p for p in prompts]
@@ -89,7 +92,7 @@ def profile_steps(
         if progress:
             progress(done + 1, len(texts))
     found = [_step_profile(arm, timed[arm], shares[arm]) for arm in arms if timed[arm]]
-    if not found:
+    if not found and not cancel.is_set():
         raise EngineError("nothing was profiled: every run ended with its first token")
     return found
 

@@ -5,7 +5,8 @@ import gc
 import json
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,7 +50,7 @@ def sweep(
     weights(): their fingerprints, asked for once they are loaded (see `sweep_plan.fingerprint`). fresh: give up what
     was measured before. progress(done, total) counts tasks, those found in the store included. cancel: the point in
     progress is dropped, and the report says complete False. Raises EngineError for what no point could be measured
-    with.
+    with, and, but for `fresh`, where another living process is at the same sweep in the store.
     """
     plan, cancel = plan or SweepPlan(), cancel or threading.Event()
     if not prompts:
@@ -62,12 +63,13 @@ def sweep(
         book = _Book(store, plan, about, label, configuration(plan, prompts, weights()), pair.device, fresh)
         work.threads = book.threads
         del pair  # `work` holds what is needed, and lets go of it
-        work.run(book, progress)
-        report = SweepReport(
-            plan=plan, results=book.done, pair=about, environment=environment(work.device), run_id=book.run_id,
-            started_at=book.started_at, label=label, prompts=len(prompts), resumed=book.resumed,
-        )  # fmt: skip
-        book.close(report)
+        with book.let_go_of():
+            work.run(book, progress)
+            report = SweepReport(
+                plan=plan, results=book.done, pair=about, environment=environment(work.device), run_id=book.run_id,
+                started_at=book.started_at, label=label, prompts=len(prompts), resumed=book.resumed,
+            )  # fmt: skip
+            book.close(report)
         return report
 
 
@@ -99,8 +101,11 @@ class _Book:
         key = {**key, "threads": os.environ.get("OMP_NUM_THREADS")}
         where = {**environment(device), "threads": None}
         settings = {**plan.as_dict(), "threads": self.threads}
+        others: Any = "pass" if fresh else "refuse"
         while True:
-            run = store.begin("sweep", label=label, settings=settings, pair=about, environment=where, key=key)
+            run = store.begin(
+                "sweep", label=label, settings=settings, pair=about, environment=where, key=key, others=others
+            )
             self.done = store.measurements(run.id)
             if not (fresh and self.done):
                 break
@@ -109,15 +114,41 @@ class _Book:
         self.started_at = run.created_at.isoformat(timespec="seconds")
 
     def put(self, task: Task, payload: dict[str, Any]) -> None:
-        payload = json.loads(json.dumps(payload, allow_nan=False))  # as it will be read back
-        if self.store is not None and self.run_id is not None and not self.store.put(self.run_id, task.key, payload):
-            payload = self.store.measurements(self.run_id)[task.key]  # another process was first
-        self.done[task.key] = payload
+        self.done[task.key] = json.loads(json.dumps(payload, allow_nan=False))  # as it will be read back
+        if self.store is None or self.run_id is None:
+            return
+        with self._unless_complete():
+            if self.store.put(self.run_id, task.key, payload):
+                return
+        self.done |= self.store.measurements(self.run_id)  # another process was first, perhaps with more than this
 
     def close(self, report: SweepReport) -> None:
         if self.store is not None and self.run_id is not None:
             status: Any = "complete" if report.complete else "stopped"
-            self.store.finish(self.run_id, status, report.as_dict(), {"verdict": report.verdict})
+            with self._unless_complete():
+                self.store.finish(self.run_id, status, report.as_dict(), {"verdict": report.verdict})
+
+    @contextmanager
+    def _unless_complete(self) -> Iterator[None]:
+        """A process on another machine may have measured the rest meanwhile: what it has stored stands."""
+        assert self.store is not None
+        assert self.run_id is not None
+        try:
+            yield
+        except EngineError:
+            if self.store.find(self.run_id).status != "complete":
+                raise
+
+    @contextmanager
+    def let_go_of(self) -> Iterator[None]:
+        """Whatever ends the work, the next process need not think that this one is still at it."""
+        try:
+            yield
+        except BaseException:
+            if self.store is not None and self.run_id is not None:
+                with suppress(EngineError):
+                    self.store.finish(self.run_id, "stopped")
+            raise
 
 
 class _Work:
@@ -175,6 +206,8 @@ class _Work:
             if "drift" in against and not self._refer():
                 return
             for task in tasks:
+                if task.key in book.done:
+                    continue
                 payload = self._attempt(task)
                 if payload is None:
                     return

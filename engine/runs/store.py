@@ -1,18 +1,21 @@
 """The run store. Every method is one transaction: what it writes is whole or not there, whatever stops the process."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from datetime import datetime
+from typing import Any, Literal, cast
 
 from sqlalchemy import Connection, Table, delete, select, update
 
 from engine.errors import EngineError
 from engine.runs import codec, rows, schema
 from engine.runs.connection import Database
+from engine.runs.holder import HOLDER, held_elsewhere, this_process
 from engine.runs.place import default_place, place_of
 from engine.runs.records import KINDS, STATUSES, Kind, Run, Status, check_choice
 from engine.trace import Trace
 
 EXPORT_SCHEMA = "specscope.run_export"
+Others = Literal["share", "refuse", "pass"]
 
 
 class RunStore:
@@ -65,24 +68,32 @@ class RunStore:
         pair: Mapping[str, Any],
         environment: Mapping[str, Any] | None = None,
         key: Any = None,
+        others: Others = "share",
     ) -> Run:
         """A run to be filled by `put` and ended by `finish`.
 
         key: JSON that says what is measured (grid, prompts, seed). An unfinished run ("running" or "stopped") of the
         same kind, key, pair, hardware, threads and software versions is taken up again; of several the latest. What
         it already holds is in `measurements`; its own `settings` (with the seed it drew) stand, not those given here.
-        None always begins a new run. Two processes that begin the same key at once get the same run.
+        None always begins a new run. others: of a run that another living process is at, "share" takes it all the
+        same, so that two which begin one key at once get one run; "refuse" raises EngineError; "pass" leaves it alone
+        and begins another beside it. The last two keep the process in the run's settings; see `engine.runs.holder`.
         """
+        if others != "share":
+            settings = {**settings, HOLDER: this_process()}
         values = rows.run_values(kind, label, settings, pair, environment, key)
         configuration = values["configuration"]
         # Behind a lock of this configuration: who asks second finds what the first has begun.
         lock = None if configuration is None else int(configuration[:15], 16)
         with self._db.write(lock) as connection:
-            run_id = _unfinished(connection, configuration)
-            if run_id is None:
+            found = _unfinished(connection, configuration, others)
+            if found is None:
                 run_id = rows.insert_run(connection, values)
             else:
+                run_id, own = found
                 again = {"status": "running", "finished_at": None, "updated_at": values["updated_at"]}
+                if others != "share":
+                    again["settings"] = codec.to_json({**own, HOLDER: settings[HOLDER]}, "the settings")
                 connection.execute(update(schema.runs).where(schema.runs.c.id == run_id).values(again))
         return self.find(run_id)
 
@@ -209,12 +220,25 @@ class RunStore:
             return True
 
 
-def _unfinished(connection: Connection, configuration: str | None) -> str | None:
-    """The latest run of this configuration that may be gone on with."""
+def _unfinished(connection: Connection, configuration: str | None, others: Others) -> tuple[str, dict[str, Any]] | None:
+    """The latest run of this configuration that may be gone on with, and its settings."""
     if configuration is None:
         return None
     c = schema.runs.c
     same = (c.configuration == configuration, c.status.in_(("running", "stopped")))
-    latest = select(c.id).where(*same).order_by(c.created_at.desc(), c.id.desc()).limit(1)
+    query = select(c.id, c.kind, c.status, c.settings, c.updated_at).where(*same)
     # Held to the end of the transaction, so that no other process ends the run while it is taken up.
-    return connection.scalar(latest.with_for_update())
+    latest = query.order_by(c.created_at.desc(), c.id.desc()).with_for_update()
+    for row in connection.execute(latest if others == "pass" else latest.limit(1)):
+        settings: dict[str, Any] = codec.from_json(row.settings, f"run {row.id}")
+        holder = settings.get(HOLDER)
+        held = others != "share" and row.status == "running" and held_elsewhere(holder, row.updated_at)
+        if not held:
+            return row.id, settings
+        if others == "refuse":
+            since = datetime.fromisoformat(holder["since"])
+            raise EngineError(
+                f"another {row.kind} with these options seems to be running since {since:%Y-%m-%d %H:%M} UTC (process "
+                f"{holder['pid']}, run {row.id}); wait for it, or use --fresh to measure beside it"
+            )
+    return None

@@ -82,7 +82,8 @@ def _alike(cases: Sequence[Case]) -> Iterable[list[int]]:
     groups: dict[object, list[int]] = {}
     for i, case in enumerate(cases):
         s = case.settings
-        asked = (s.greedy or s.temperature, s.top_k, s.top_p, s.min_p)
+        # Not `s.greedy or s.temperature`: True equals 1.0.
+        asked = (s.greedy, 0.0 if s.greedy else s.temperature, s.top_k, s.top_p, s.min_p)
         large = case.logits.device.type == "cpu" and len(cases) * case.logits.numel() > TOGETHER_ON_CPU
         alone = i if large or s.repetition_penalty != 1.0 else None
         groups.setdefault((asked, alone, case.method, case.logits.shape, case.probs is None), []).append(i)

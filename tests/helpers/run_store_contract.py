@@ -67,8 +67,9 @@ def at_once(target, *argument_lists):
     return found
 
 
-def killed_inside(work):
-    """Run `work(ready)` in a process of its own and kill it, without notice, once it calls `ready()`."""
+def killed_inside(work, meanwhile=lambda: None):
+    """Run `work(ready)` in a process of its own and kill it, without notice, once it calls `ready()` and `meanwhile`,
+    whose result is returned, has been done here."""
     ours, theirs = processes.Pipe()
 
     def child():
@@ -80,10 +81,14 @@ def killed_inside(work):
 
     one = processes.Process(target=child)
     one.start()
-    assert ours.poll(60), "the writer never came so far"
-    os.kill(one.pid, signal.SIGKILL)
-    one.join(60)
+    try:
+        assert ours.poll(60), "the writer never came so far"
+        found = meanwhile()
+    finally:
+        os.kill(one.pid, signal.SIGKILL)
+        one.join(60)
     assert one.exitcode == -signal.SIGKILL
+    return found
 
 
 class RunStoreContract:
@@ -333,6 +338,33 @@ class RunStoreContract:
         again = store.begin("sweep", key="grid", **RUN)
         assert again.id == left.id
         assert store.measurements(again.id) == {"k=1": 1, "k=2": 2}
+
+    def test_of_a_run_that_a_living_process_is_at_another_is_told_and_a_killed_ones_is_taken_up_at_once(self, url):
+        def work(ready):
+            mine = RunStore(url)
+            run = mine.begin("sweep", key="grid", others="refuse", **{**RUN, "settings": {"seed": 1}})
+            mine.put(run.id, "k=1", 1)
+            ready()
+
+        def meanwhile():
+            store = RunStore(url)
+            (held,) = store.runs()
+            with pytest.raises(EngineError, match=r"another sweep with these options seems to be running since 20.* UTC "
+                               rf"\(process \d+, run {held.id}\); wait for it, or use --fresh"):  # fmt: skip
+                store.begin("sweep", key="grid", others="refuse", **RUN)
+            assert store.begin("sweep", key="other", others="refuse", **RUN).id != held.id
+            beside = store.begin("sweep", key="grid", others="pass", **RUN)
+            assert beside.id != held.id
+            store.finish(beside.id, "failed")
+            assert store.begin("sweep", key="grid", **RUN).id == held.id, "shared when nothing else is asked for"
+            return held
+
+        held = killed_inside(work, meanwhile)
+        again = RunStore(url).begin("sweep", key="grid", others="refuse", **{**RUN, "settings": {"seed": 2}})
+        assert again.id == held.id
+        assert again.settings["seed"] == 1
+        assert again.settings["process"]["pid"] == os.getpid()
+        assert RunStore(url).begin("sweep", key="grid", others="refuse", **RUN).id == held.id, "its own process goes on"
 
     # -- finding and deleting
 

@@ -426,6 +426,62 @@ def test_a_row_without_a_law_ends_alone_with_one_sentence():
     assert bad.token_ids == greedy_continuation(rule, [9, 2], 3)
 
 
+@pytest.mark.parametrize("first", [True, False], ids=["moved-into", "dropped"])
+@pytest.mark.parametrize("quantization", ["none", None], ids=["fused", "by-layers"])
+def test_what_a_row_of_nan_leaves_behind_kills_no_later_row_in_its_place(quantization, first):
+    """Ragged attention reads up to the longest row's end, and the weight of a hidden key is 0: 0 * NaN is NaN."""
+    pair = Pair.from_models(build(CONFIGS["llama"], 1), None, quantization=quantization)
+    long, ill, innocent = random_prompts(5, (40, 35, 3))
+    values = DecodeSettings(max_new_tokens=12)
+    batch = Batch(pair, max_batch=2)
+    rows = [batch.submit(p, values) for p in ((ill, long) if first else (long, ill))]
+    batch.step()
+    poisoned, beside = rows if first else reversed(rows)
+    with torch.inference_mode():
+        for buffer in batch.cache._row_buffers():
+            buffer[batch._live.index(poisoned)][..., : poisoned.cache.length, :] = float("nan")
+    batch.step()
+    assert "NaN" in str(poisoned.error)
+    later = batch.submit(innocent, values)
+    while batch.busy:
+        batch.step()
+    assert (later.error, beside.error) == (None, None)
+    assert [later.generation.token_ids, beside.generation.token_ids] == [
+        engine.generate(pair, p, values).token_ids for p in (innocent, long)
+    ]
+    assert max(step.rows for step in later.steps) == 2
+
+
+@pytest.mark.parametrize("quantization", ["none", None], ids=["fused", "by-layers"])
+def test_rows_that_are_copied_swapped_and_dropped_leave_nothing_behind_other_rows(quantization):
+    runner = Runner(build(CONFIGS["llama"], 1), "tiny", V, quantization)
+
+    def three(*lengths):
+        cache = runner.new_cache(0)
+        for n in lengths:
+            runner.forward(list(range(1, n + 1)), cache.rows(cache.add_row(), 1), keep=1)
+        return cache
+
+    def stale(cache, row, length):
+        return any(bool((b[row][..., length:, :] != 0).any()) for b in cache._row_buffers())
+
+    cache = three(4, 9, 30)
+    cache.rollback(2, row=2)
+    assert stale(cache, 2, 2), "a row's own tail may stay: it is as fit as the row"
+    cache.copy_row(0, 2)
+    assert not stale(cache, 2, 4)
+    cache.swap_rows(0, 1)
+    assert cache.lengths == [9, 4, 4]
+    assert not stale(cache, 1, 4)
+    cache = three(4, 9, 30)
+    cache.rollback(2, row=2)
+    cache.swap_rows(2, 1)
+    assert not stale(cache, 2, 9)
+    cache.drop_last_row()
+    cache.add_row()
+    assert not stale(cache, 2, 0)
+
+
 def test_a_fault_of_a_shared_forward_is_raised_and_the_batch_can_begin_anew(llama, monkeypatch):
     batch = Batch(llama)
     rows = [batch.submit([1, 2], DecodeSettings(max_new_tokens=9)) for _ in range(2)]

@@ -294,6 +294,52 @@ def test_threads_that_share_a_runner_each_get_their_own_answers():
     assert [found[i] for i in range(4)] == expected
 
 
+def test_a_gpu_that_is_full_is_no_reason_to_be_without_graphs_for_good():
+    runner = graphed_pair().target
+    cache = runner.new_cache()
+    capture = mock.patch.object(runner.graphs.backend, "capture", side_effect=torch.OutOfMemoryError("full"))
+    with capture, warnings.catch_warnings(), pytest.raises(torch.OutOfMemoryError):
+        warnings.simplefilter("error")
+        read(runner, cache, [1, 2])
+    assert (runner.graphs.notice, cache.length) == (None, 0)
+    close(read(runner, cache, [1, 2]), eager(runner, [1, 2], 2))
+    assert runner.graphs.captures == 1
+
+
+@pytest.mark.parametrize("staggered", [False, True])
+def test_room_for_a_whole_batch_is_made_at_once_so_that_it_has_one_buffer_and_each_graph_once(staggered, monkeypatch):
+    pair = graphed_pair()
+    assert pair.target.reads_rows_together
+    pair.target.graphs.buffers.clear()
+    pair.target.graphs.captures, made = 0, []
+    new = BufferPool._new
+    monkeypatch.setattr(BufferPool, "_new", lambda *args: made.append(args[1]) or new(*args))
+    settings = DecodeSettings(k=4, max_new_tokens=150, seed=0, ignore_eos=True)
+    batch = engine.Batch(pair, 6)
+    for i in range(6):
+        batch.submit([1, 2, 3, i + 4] * 3, settings)
+        for _ in range(40 * staggered):
+            batch.step()
+    while batch.busy:
+        batch.step()
+    assert [shape[1:4:2] for shape in made] == [(6, 256)]
+    shapes = keys(pair.target.graphs)
+    assert len(set(shapes)) == len(shapes) == pair.target.graphs.captures
+
+
+def test_room_that_is_set_aside_for_a_batch_is_bounded_and_no_more_than_its_prompts_need():
+    runner = graphed_pair().target
+    for rows, longest, found in ((1, 10**6, (1, 8192)), (16, 10**6, (16, 2048)), (1024, 10**6, (256, 128))):
+        cache = runner.new_cache(0)
+        runner.expect(cache, longest, rows)
+        assert (cache.row_capacity, cache.capacity) == found
+    pair, seen = graphed_pair(), []
+    expect = pair.target.expect
+    with mock.patch.object(pair.target, "expect", lambda cache, n, rows=1: seen.append(rows) or expect(cache, n, rows)):
+        engine.generate_batch(pair, [PROMPT] * 2, DecodeSettings(max_new_tokens=2), max_batch=16)
+    assert max(seen) == 2
+
+
 def test_room_for_a_whole_run_is_made_at_once_so_that_its_buffer_never_moves():
     pair = graphed_pair()
     run = engine.stream(pair, PROMPT, DecodeSettings(k=4, max_new_tokens=600, seed=0), drafter="model")

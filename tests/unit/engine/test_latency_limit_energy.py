@@ -112,13 +112,29 @@ def test_without_a_readable_counter_there_is_no_meter(tmp_path, breaks):
 def test_joules_go_to_the_arm_whose_step_used_them(monkeypatch):
     """A meter that counts forwards: every step is one, so each arm's joules are its steps."""
     pair = pair_of(wanders(16), vocab=16)
-    meter = Meter(lambda: float(len(pair.target.model.widths)), "forwards")
+    meter = Meter(lambda: float(len(pair.target.model.widths)), "forwards", 0.0)
     monkeypatch.setattr(sys.modules["engine.bench.compare"], "find_meter", lambda device: meter)
     result = compare(pair, [[1, 2, 3, 1, 2]], DecodeSettings(max_new_tokens=12, k=2), repeats=1)
     (sample,) = result.samples
     assert sample.joules == (len(sample.plain.trace.steps), len(sample.speculative.trace.steps))
     assert result.plain.tokens_per_joule == pytest.approx(1.0)
     assert result.energy == "forwards"
+
+
+def test_a_meter_that_ticks_slower_than_steps_tells_no_arm_from_another(monkeypatch):
+    pair = pair_of(wanders(16), vocab=16)
+    meter = Meter(lambda: float(len(pair.target.model.widths)), "a slow one", 0.1)
+    monkeypatch.setattr(sys.modules["engine.bench.compare"], "find_meter", lambda device: meter)
+    result = compare(pair, [[1, 2, 3, 1, 2]], DecodeSettings(max_new_tokens=12, k=2), repeats=1)
+    assert result.plain.tokens_per_joule is None
+
+
+def test_only_a_draft_model_is_charged_for_its_weights():
+    from engine import Pair
+
+    pair = Pair.from_models(tiny_llama(), None, tiny_llama(seed=1))
+    assert MemoryLimit.of(pair, "model").draft_bytes == pair.draft.read_bytes > 0
+    assert MemoryLimit.of(pair, "prompt_lookup").draft_bytes == 0
 
 
 def test_without_a_meter_there_are_no_joules():

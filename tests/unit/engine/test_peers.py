@@ -39,7 +39,7 @@ PROMPTS = [("chat", (1, 2, 3)), ("code", (4, 5)), ("chat", (6, 7, 8, 9))]
 class FakeArm:
     """Takes `seconds[prompt]` (one number for all), emits `wanted` ids unless told otherwise, and keeps a log."""
 
-    weights, threads = "fp32", 2
+    weights, threads, step_bytes = "fp32", 2, None
 
     def __init__(self, name, seconds=1.0, log=None, fails_at=None, short_by=0, absent=None, refuses=None, ids=0):
         self.name, self.seconds, self.log = name, seconds, log if log is not None else []
@@ -373,11 +373,16 @@ def test_a_quantization_that_is_refused_skips_its_arms_with_the_sentence(monkeyp
 
 
 def test_loading_our_pair_leaves_the_number_of_threads_that_all_arms_share(monkeypatch, one_thread):
-    monkeypatch.setattr("engine.bench.peers.ours.load_pair", lambda *args, **kwargs: torch.set_num_threads(2))
+    def load_pair(*args, **kwargs):
+        torch.set_num_threads(2)
+        return SimpleNamespace(target=SimpleNamespace(read_bytes=100))
+
+    monkeypatch.setattr("engine.bench.peers.ours.load_pair", load_pair)
     setup = PeerSetup(quantizations=("none",))
     for arm in all_arms(setup):
         if arm.name.startswith("specscope"):
             arm.load(8)
+            assert arm.step_bytes == 100
         assert arm.threads in (1, None)
     assert torch.get_num_threads() == 1
 

@@ -1,8 +1,10 @@
 """The run store in SQLite: its contract, where it lies, and every refusal in one sentence."""
 
 import os
+import platform
 import sqlite3
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ pytest.register_assert_rewrite("helpers.run_store_contract")
 from helpers.run_store_contract import HERE, RUN, RunStoreContract, counts  # noqa: E402
 
 from engine import EngineError  # noqa: E402
-from engine.runs import RunStore, connection, hardware_hash  # noqa: E402
+from engine.runs import RunStore, connection, hardware_hash, holder  # noqa: E402
 from engine.runs.place import default_place, place_of  # noqa: E402
 
 
@@ -50,6 +52,29 @@ def test_specscope_data_moves_it_and_the_url_goes_before_both(no_url, tmp_path):
 def test_a_store_is_one_file_when_nobody_has_it_open(tmp_path):
     RunStore(f"sqlite:///{tmp_path}/runs.db").save("bench", **RUN)
     assert os.listdir(tmp_path) == ["runs.db"]
+
+
+def test_a_process_is_told_from_a_later_one_of_its_number_and_one_elsewhere_by_its_last_write(monkeypatch):
+    now, mine = datetime.now(UTC), holder.this_process()
+    parent = {**mine, "pid": os.getppid(), "started": holder._started(os.getppid())}
+    assert not holder.held_elsewhere(None, now)
+    assert not holder.held_elsewhere(mine, now)
+    assert holder.held_elsewhere(parent, now - timedelta(days=1)), "a point may take its time"
+    assert holder.held_elsewhere({**parent, "started": None}, now)
+    assert not holder.held_elsewhere({**parent, "pid": 2**22 + 1, "started": None}, now)
+    if parent["started"]:
+        assert not holder.held_elsewhere({**parent, "started": "1"}, now)
+    far = {**parent, "host": "another"}
+    assert holder.held_elsewhere(far, now - timedelta(seconds=50))
+    assert not holder.held_elsewhere(far, now - timedelta(seconds=70))
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # ended, and not yet collected
+    if parent["started"]:
+        assert holder._started(child) is None
+    os.waitpid(child, 0)
+    assert platform.node() not in str(mine)
 
 
 def test_the_hardware_hash_names_the_machine_and_not_its_software():

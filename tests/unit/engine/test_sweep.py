@@ -1,8 +1,10 @@
 """The sweep: its grid, resuming by counting, failed points, and one real pass over tiny models."""
 
 import itertools
+import os
 import threading
 from dataclasses import replace
+from unittest import mock
 
 import pytest
 import torch
@@ -15,7 +17,7 @@ from engine.bench.suites import BenchPrompt
 from engine.bench.sweep import sentence, sweep
 from engine.bench.sweep_plan import SweepPlan, Task, configuration, fingerprint
 from engine.bench.sweep_point import groups_of, measure_point
-from engine.runs import RunStore
+from engine.runs import RunStore, holder
 
 PROMPTS = [BenchPrompt("a", [1, 2, 3, 1, 2]), BenchPrompt("b", [5, 6, 5, 6]), BenchPrompt("b", [9, 8, 7])]
 PLAN = SweepPlan(ks=(1, 2, 3), max_new_tokens=6, rounds=1)
@@ -189,6 +191,66 @@ def test_a_killed_sweep_is_gone_on_with_too(pair, store, counted):
     report = sweep(lambda q: pair, PROMPTS, PLAN, store=store)
     assert len(counted) == 3
     assert report.complete
+
+
+def test_a_second_process_at_the_same_sweep_is_told_so_and_fresh_measures_beside_it(pair, store, counted, monkeypatch):
+    told, beside = [], []
+
+    def meanwhile(done, total):
+        if len(counted) == 1 and not told:
+            monkeypatch.undo()  # now it is we who come second
+            with pytest.raises(engine.EngineError) as refused:
+                sweep(lambda q: pair, PROMPTS, PLAN, store=store)
+            told.append(str(refused.value))
+            beside.append(sweep(lambda q: pair, PROMPTS, replace(PLAN, max_new_tokens=6), store=store, fresh=True))
+
+    started = holder._started(os.getppid())
+    them = {**holder.this_process(), "pid": os.getppid(), "started": started}
+    monkeypatch.setattr("engine.runs.store.this_process", lambda: them)
+    first = sweep(lambda q: pair, PROMPTS, PLAN, store=store, progress=meanwhile)
+    assert told[0].startswith("another sweep with these options seems to be running since ")
+    assert first.complete
+    assert beside[0].complete
+    assert first.run_id != beside[0].run_id
+    assert beside[0].resumed == 0
+    assert {store.find(r.run_id).status for r in (first, *beside)} == {"complete"}
+
+
+def test_a_sweep_that_died_with_its_process_alive_is_no_living_one(pair, store, monkeypatch):
+    them = {**holder.this_process(), "pid": os.getppid(), "started": holder._started(os.getppid())}
+    monkeypatch.setattr("engine.runs.store.this_process", lambda: them)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(lambda q: pair, PROMPTS, PLAN, store=store, progress=mock.Mock(side_effect=[None, KeyboardInterrupt]))
+    monkeypatch.undo()
+    report = sweep(lambda q: pair, PROMPTS, PLAN, store=store)
+    assert (report.complete, report.resumed) == (True, 1)
+
+
+def test_what_another_machine_has_measured_and_ended_meanwhile_is_taken_as_it_is(pair, store, counted):
+    """Nothing here can tell that it is at it, when its points are long."""
+    theirs = {}
+
+    def meanwhile(done, total):
+        if len(counted) == 1 and not theirs:
+            (run,) = store.runs()
+            theirs.update({t.key: {"failed": "theirs"} for t in PLAN.tasks if t.kind == "point" and t.k > 1})
+            for key, payload in theirs.items():
+                if not key.endswith("k3"):
+                    store.put(run.id, key, payload)
+
+    def ending(pair, prompts, plan, task, cancel):
+        if task.k == 3:
+            (run,) = store.runs()
+            store.put(run.id, task.key, theirs[task.key])
+            store.finish(run.id, "complete", {"theirs": True})
+        return fake(pair, prompts, plan, task, cancel)
+
+    fake, room.measure_point = room.measure_point, ending
+    report = sweep(lambda q: pair, PROMPTS, PLAN, store=store, progress=meanwhile)
+    assert report.complete
+    assert [p.failed for p in report.points] == [None, "theirs", "theirs"]
+    assert counted == [f"point/none/prompt_lookup/t0.0/b1/k{k}" for k in (1, 2, 3)]
+    assert store.document(report.run_id) == {"theirs": True}
 
 
 def test_a_changed_option_is_a_new_run_and_fresh_starts_anew(pair, store, counted):
