@@ -150,16 +150,11 @@ def bench(
     """Plain against speculative decoding, interleaved, over a prompt suite; one line a category."""
     with command.sentences():
         import engine
-        from engine.bench.suites import load_prompts, load_suite
+        from engine.bench.suites import load_prompts, load_suite, of_categories
         from engine.environment import environment
 
         settings = engine.DecodeSettings(k=k, max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
-        prompts = load_prompts(data) if data else load_suite(suite)
-        if category:
-            known = {p.category for p in prompts}
-            if unknown := [c for c in category if c not in known]:
-                raise engine.EngineError(f"no category {unknown[0]!r} here: choose from {', '.join(sorted(known))}")
-            prompts = [p for p in prompts if p.category in category]
+        prompts = of_categories(load_prompts(data) if data else load_suite(suite), category)
         if profile and shared_prefix is not None:
             raise engine.EngineError("--profile looks at a suite's steps; give it without --shared-prefix")
         lengths = cli_bench_ttft.lengths_of(shared_prefix) if shared_prefix is not None else ()

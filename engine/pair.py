@@ -47,8 +47,8 @@ class Pair:
         quantization: str | None = None,
     ) -> "Pair":
         """From loaded transformers causal LMs. tokenizer None: prompts are token ids. draft_tokenizer None: the
-        draft shares the target's. quantization None runs the models as they are; "none", "int8" or "int4" makes their
-        layers fast for their device and uses the models up. Raises UnsupportedModelError, VocabularyError or
+        draft shares the target's. quantization None runs the models as they are; "none", "int8", "int4" or "fp8" makes
+        their layers fast for their device and uses the models up. Raises UnsupportedModelError, VocabularyError or
         EngineError with one sentence."""
         target_name = target_name or _name_of(target)
         draft_name = draft_name or (_name_of(draft) if draft is not None else None)
@@ -100,7 +100,7 @@ class Pair:
 
     @property
     def quantization(self) -> str:
-        """ "none", "int8" or "int4": how the weights of the target, and of its draft, are held."""
+        """ "none", "int8", "int4" or "fp8": how the weights of the target, and of its draft, are held."""
         return self.target.quantization or "none"
 
     @property
@@ -139,8 +139,8 @@ def load_pair(
 
     device: "auto" (CUDA when there is one, else CPU) or a torch device. dtype: "auto" (float32 on CPU, the
     checkpoint's own on CUDA) or float32 | bfloat16 | float16. quantization: None or "none" keeps the weights' numbers;
-    "int8" and "int4" round them (CPU). On a CPU torch's thread count is set to the quickest. Raises WeightsError or
-    EngineError with one sentence.
+    "int8" and "int4" (CPU) and "fp8" (GPU) round them. On a CPU torch's thread count is set to the quickest. Raises
+    WeightsError or EngineError with one sentence.
     """
     quantization = "none" if quantization is None else quantization
     if quantization not in QUANTIZATIONS:

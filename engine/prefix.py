@@ -88,7 +88,7 @@ class PrefixCache:
         with self._lock:
             node, at = self._root, 0
             while at < len(ids) and (child := node.children.get(ids[at])) is not None:
-                same = _common(child.ids, ids, at)
+                same = common_prefix(child.ids, ids, at)
                 if same < len(child.ids):
                     if at + same == len(ids):
                         self._touch(child)
@@ -141,7 +141,7 @@ class PrefixCache:
         path: list[tuple[Segment, int]] = []
         node, at = self._root, 0
         while at < limit and (child := node.children.get(ids[at])) is not None:
-            same = min(_common(child.ids, ids, at), limit - at)
+            same = min(common_prefix(child.ids, ids, at), limit - at)
             assert child.segment is not None
             path.append((child.segment, same))
             node, at = child, at + same
@@ -188,7 +188,7 @@ def _up(node: _Node | None) -> Iterator[_Node]:
         node = node.parent
 
 
-def _common(edge: Sequence[int], ids: Sequence[int], at: int) -> int:
-    """How many tokens of `edge` agree with ids from `at` on."""
-    return next((i for i, (a, b) in enumerate(zip(edge, ids[at : at + len(edge)], strict=False)) if a != b),
-                min(len(edge), len(ids) - at))  # fmt: skip
+def common_prefix(one: Sequence[int], other: Sequence[int], at: int = 0) -> int:
+    """How many tokens of `one` agree with `other` from `at` on."""
+    pairs = enumerate(zip(one, other[at : at + len(one)], strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other) - at))

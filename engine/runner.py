@@ -38,8 +38,8 @@ class Runner:
 
     name: what to call it. vocab_size: ids that the tokenizer knows; embeddings padded past it are never read.
     context_length: positions it may use, None when unlimited. quantization: None runs the model as it is; "none",
-    "int8" and "int4" make its layers fast for this device (see `engine.fast`), and the model is used up by it. Raises
-    UnsupportedModelError for a model that is not decoder-only or whose state cannot be rolled back.
+    "int8", "int4" and "fp8" make its layers fast for this device (see `engine.fast`), and the model is used up by it.
+    Raises UnsupportedModelError for a model that is not decoder-only or whose state cannot be rolled back.
     """
 
     def __init__(self, model: Any, name: str, vocab_size: int, quantization: str | None = None) -> None:

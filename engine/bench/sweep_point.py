@@ -62,7 +62,8 @@ def _of_comparison(result: Comparison, count: int) -> dict[str, Any]:
     for sample in result.samples:
         runs[sample.prompt].append(sample.speculative)
     plain, fast = result.plain.stats, result.speculative.stats
-    return {"arms": [_arm(a) for a in result.arms], "verdict": result.verdict, **_shared(plain, fast, runs, 1)}
+    units = len({s.prompt for s in result.samples})
+    return {"arms": [_arm(a) for a in result.arms], "verdict": result.verdict, **_shared(plain, fast, runs, 1, units)}
 
 
 def _measure_batches(
@@ -142,11 +143,13 @@ def _of_batches(samples: Sequence[BatchSample], drafter: str, count: int) -> dic
             (drafter, fast, totals[1], totals[0] / totals[1], interval, (min(ratios), max(ratios))),
         )
     ]
-    return {"arms": [_arm(a) for a in arms], "verdict": None, **_shared(plain, fast, runs, len(samples[0].rows))}
+    shared = _shared(plain, fast, runs, len(samples[0].rows), len(rounds))
+    return {"arms": [_arm(a) for a in arms], "verdict": None, **shared}
 
 
-def _shared(plain: Stats, fast: Stats, runs: Sequence[Sequence[Generation]], batch: int) -> dict[str, Any]:
-    """What the report needs of a point beside its arms.
+def _shared(plain: Stats, fast: Stats, runs: Sequence[Sequence[Generation]], batch: int, units: int) -> dict[str, Any]:
+    """What the report needs of a point beside its arms. units: the prompts, or batches of prompts, that its
+    interval resamples.
 
     decode_ratio: behind the first token. overhead_s: of a step, what is neither draft nor verify of any row. tests[i]:
     of prompt i, [tested, accepted, steps that drafted], for intervals that resample prompts."""
@@ -157,6 +160,7 @@ def _shared(plain: Stats, fast: Stats, runs: Sequence[Sequence[Generation]], bat
         "drafted_share": fast.drafted_steps / later if later else 0.0,
         "overhead_s": {"plain": _other(plain, batch), "speculative": _other(fast, batch)},
         "tests": [[s.tested, s.accepted, s.drafted_steps] for s in counts],
+        "units": units,
     }
 
 

@@ -45,9 +45,9 @@ class Point:
 @dataclass(frozen=True, slots=True)
 class BestK:
     """k: what to use at this batch; 0 is plain decoding, where nothing was faster. at_k: the fastest K that was
-    measured, with its ratio. sure: the interval leaves out 1, and the prompts are enough to say so. predicted_k,
-    predicted: the best of every K up to the widest measured, by theory on the measured curves, behind the first
-    token."""
+    measured, with its ratio. sure: the interval leaves out 1, and what it resamples (prompts, or whole batches) is
+    enough to say so. predicted_k, predicted: the best of every K up to the widest measured, by theory on the measured
+    curves, behind the first token."""
 
     quantization: str
     drafter: str
@@ -65,7 +65,8 @@ class BestK:
 @dataclass(frozen=True, slots=True)
 class BreakEven:
     """batch: the smallest measured at which no K is faster than plain decoding; None: not reached. predicted: the
-    same by theory on the measured curves. up_to: the largest batch that was measured."""
+    same by theory on the measured curves. up_to: the largest batch that was measured. unsure: batches, up to the one
+    that decides, whose fastest K may be faster than plain decoding or not: its interval spans 1."""
 
     quantization: str
     drafter: str
@@ -73,12 +74,14 @@ class BreakEven:
     batch: int | None
     predicted: int | None
     up_to: int
+    unsure: tuple[int, ...] = ()
 
     @property
     def words(self) -> str:
         found = f"not reached up to batch {self.up_to}" if self.batch is None else f"batch {self.batch}"
         theory = f"not up to batch {self.up_to}" if self.predicted is None else f"batch {self.predicted}"
-        return f"{found} (predicted: {theory})"
+        doubt = f"; the 95% interval spans 1 at batch {', '.join(map(str, self.unsure))}" if self.unsure else ""
+        return f"{found} (predicted: {theory}){doubt}"
 
 
 @dataclass(frozen=True)
@@ -137,7 +140,9 @@ class SweepReport:
             theory = {b: best.predicted for b, best in here.items() if best.predicted is not None}
             measured = break_even_batch(lambda b, here=here: here[b].ratio, here)  # type: ignore[misc]
             predicted = break_even_batch(lambda b, theory=theory: theory[b], theory)  # type: ignore[misc]
-            found.append(BreakEven(q, d, t, measured, predicted, max(here)))
+            deciding = max(here) if measured is None else measured
+            unsure = (b for b, best in here.items() if b <= deciding and best.interval and _spans_one(best.interval))
+            found.append(BreakEven(q, d, t, measured, predicted, max(here), tuple(sorted(unsure))))
         return found
 
     @cached_property
@@ -261,7 +266,7 @@ class SweepReport:
         mean = {n: sum(r["overhead_s"][n] for r in results) / len(results) for n in ("plain", "speculative")}
         share = sum(r["drafted_share"] for r in results) / len(results)
         predictor = self._predictor(q, d, t, batch, share, mean)
-        enough = self.prompts >= ENOUGH_PROMPTS
+        units = (self._result(Task("point", q, batch, d, t, best.k)) or {}).get("units", -(-self.prompts // batch))
         theory = best_k_of(predictor, max(self.plan.ks)) if predictor else None
         return BestK(
             q, d, t, batch,
@@ -269,7 +274,11 @@ class SweepReport:
             at_k=best.k,
             ratio=ratio,
             interval=best.interval,
-            sure=enough and best.interval is not None and not best.interval[0] <= 1 <= best.interval[1],
+            sure=units >= ENOUGH_PROMPTS and best.interval is not None and not _spans_one(best.interval),
             predicted_k=theory.k if theory else None,
             predicted=theory.speedup if theory else None,
         )  # fmt: skip
+
+
+def _spans_one(interval: tuple[float, float]) -> bool:
+    return interval[0] <= 1 <= interval[1]

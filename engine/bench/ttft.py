@@ -15,7 +15,7 @@ from engine.bench.suites import BenchPrompt, load_suite, of_categories
 from engine.decode import Generation, Stream, generate
 from engine.errors import EngineError
 from engine.pair import Pair
-from engine.prefix import PrefixCache
+from engine.prefix import PrefixCache, common_prefix
 from engine.settings import DecodeSettings
 from engine.stats import Stats, pool_stats
 
@@ -197,12 +197,7 @@ def _encoded(pair: Pair, system: str, questions: Sequence[str], chat: bool) -> t
         if not chat:
             raise
         return [], 0
-    return whole, min(_common(probe, ids) for ids in whole)
-
-
-def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+    return whole, min(common_prefix(probe, ids) for ids in whole)
 
 
 def _system_text(pair: Pair, length: int) -> str:

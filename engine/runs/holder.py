@@ -21,9 +21,9 @@ def this_process() -> dict[str, Any]:
     return {"pid": pid, "started": _started(pid), "host": _host(), "since": now}
 
 
-def held_elsewhere(holder: Mapping[str, Any] | None, heard_at: datetime) -> bool:
-    """Is another living process at the run? heard_at: when it last wrote. None holds nothing."""
-    if holder is None or (holder["host"] == _host() and holder["pid"] == os.getpid()):
+def held_elsewhere(holder: Mapping[str, Any], heard_at: datetime) -> bool:
+    """Is another living process at the run? heard_at: when it last wrote."""
+    if holder["host"] == _host() and holder["pid"] == os.getpid():
         return False
     if holder["host"] != _host() or os.name == "nt":  # Windows' os.kill ends what it asks about
         return (datetime.now(UTC) - heard_at).total_seconds() < QUIET_S

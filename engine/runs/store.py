@@ -231,9 +231,8 @@ def _unfinished(connection: Connection, configuration: str | None, others: Other
     latest = query.order_by(c.created_at.desc(), c.id.desc()).with_for_update()
     for row in connection.execute(latest if others == "pass" else latest.limit(1)):
         settings: dict[str, Any] = codec.from_json(row.settings, f"run {row.id}")
-        holder = settings.get(HOLDER)
-        held = others != "share" and row.status == "running" and held_elsewhere(holder, row.updated_at)
-        if not held:
+        holder = settings.get(HOLDER) if others != "share" and row.status == "running" else None
+        if holder is None or not held_elsewhere(holder, row.updated_at):
             return row.id, settings
         if others == "refuse":
             since = datetime.fromisoformat(holder["since"])

@@ -349,8 +349,10 @@ class RunStoreContract:
         def meanwhile():
             store = RunStore(url)
             (held,) = store.runs()
-            with pytest.raises(EngineError, match=r"another sweep with these options seems to be running since 20.* UTC "
-                               rf"\(process \d+, run {held.id}\); wait for it, or use --fresh"):  # fmt: skip
+            said = (
+                rf"another sweep with these options seems to be running since 20.* UTC \(process \d+, run {held.id}\)"
+            )
+            with pytest.raises(EngineError, match=f"{said}; wait for it, or use --fresh"):
                 store.begin("sweep", key="grid", others="refuse", **RUN)
             assert store.begin("sweep", key="other", others="refuse", **RUN).id != held.id
             beside = store.begin("sweep", key="grid", others="pass", **RUN)

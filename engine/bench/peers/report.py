@@ -7,6 +7,7 @@ from typing import Any
 from engine.bench.compare import ratio_interval
 from engine.bench.peers.base import PeerRun
 from engine.bench.suites import ALL
+from engine.prefix import common_prefix
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +161,6 @@ class PeerReport:
             "unequal_runs": unequal,
             "notes": list(dict.fromkeys(notes)),
         }
-
-
-def common_prefix(a: Sequence[int], b: Sequence[int]) -> int:
-    return next((i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
 def ratio_of_totals(times: Sequence[tuple[int, float, float]]) -> float | None:

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from engine.bench.peers.base import PeerRun
-from engine.bench.peers.setup import PeerSetup, missing
+from engine.bench.peers.setup import PeerSetup
 from engine.errors import EngineError
 
 HERE = {"localhost", "127.0.0.1", "::1", "0.0.0.0"}
@@ -33,7 +33,7 @@ class VllmServerArm:
     def available(self) -> str | None:
         if self.setup.vllm_url is None:
             return "no server was named; give --vllm-url URL of a running vLLM server"
-        return missing("httpx", "httpx", "peers")
+        return None  # httpx comes with gradio and with huggingface-hub
 
     def load(self, context_tokens: int) -> None:
         import httpx

@@ -431,25 +431,25 @@ def test_a_row_without_a_law_ends_alone_with_one_sentence():
 def test_what_a_row_of_nan_leaves_behind_kills_no_later_row_in_its_place(quantization, first):
     """Ragged attention reads up to the longest row's end, and the weight of a hidden key is 0: 0 * NaN is NaN."""
     pair = Pair.from_models(build(CONFIGS["llama"], 1), None, quantization=quantization)
-    long, ill, innocent = random_prompts(5, (40, 35, 3))
+    long, ill, short, innocent = random_prompts(5, (40, 35, 4, 3))
     values = DecodeSettings(max_new_tokens=12)
-    batch = Batch(pair, max_batch=2)
-    rows = [batch.submit(p, values) for p in ((ill, long) if first else (long, ill))]
+    batch = Batch(pair, max_batch=3)
+    prompts = [ill, long, short] if first else [long, short, ill]
+    rows = [batch.submit(p, values) for p in prompts]
     batch.step()
-    poisoned, beside = rows if first else reversed(rows)
+    poisoned = rows.pop(prompts.index(ill))
     with torch.inference_mode():
         for buffer in batch.cache._row_buffers():
             buffer[batch._live.index(poisoned)][..., : poisoned.cache.length, :] = float("nan")
     batch.step()
     assert "NaN" in str(poisoned.error)
-    later = batch.submit(innocent, values)
+    rows.append(batch.submit(innocent, values))
     while batch.busy:
         batch.step()
-    assert (later.error, beside.error) == (None, None)
-    assert [later.generation.token_ids, beside.generation.token_ids] == [
-        engine.generate(pair, p, values).token_ids for p in (innocent, long)
-    ]
-    assert max(step.rows for step in later.steps) == 2
+    assert [row.error for row in rows] == [None] * 3
+    alone = [engine.generate(pair, p, values).token_ids for p in (long, short, innocent)]
+    assert [row.generation.token_ids for row in rows] == alone
+    assert max(step.rows for step in rows[-1].steps) == 3
 
 
 @pytest.mark.parametrize("quantization", ["none", None], ids=["fused", "by-layers"])

@@ -29,9 +29,10 @@ from engine.bench.peers.isolated import IsolatedArm
 from engine.bench.peers.llama_cpp import llama_cpp_arms
 from engine.bench.peers.openvino import openvino_arms
 from engine.bench.peers.ours import OursArm
-from engine.bench.peers.report import common_prefix, interval_of_ratio
+from engine.bench.peers.report import interval_of_ratio
 from engine.bench.peers.transformers_arm import TransformersArm
 from engine.bench.peers.vllm_server import VllmServerArm
+from engine.prefix import common_prefix
 
 PROMPTS = [("chat", (1, 2, 3)), ("code", (4, 5)), ("chat", (6, 7, 8, 9))]
 
@@ -310,6 +311,11 @@ def test_an_engine_that_is_not_installed_names_its_extra(monkeypatch, arms, extr
 
 def test_without_a_url_the_server_is_skipped():
     assert "--vllm-url" in VllmServerArm(PeerSetup()).available()
+
+
+def test_the_server_asks_for_no_extra_since_what_it_needs_comes_with_specscope(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert VllmServerArm(PeerSetup(vllm_url="http://localhost:8000")).available() is None
 
 
 def test_a_target_without_gguf_is_a_sentence(tmp_path):

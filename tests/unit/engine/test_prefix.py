@@ -13,7 +13,7 @@ from test_architectures import CONFIGS, build
 
 import engine
 from engine import DecodeSettings, EngineError, Pair, PrefixCache, Trace
-from engine.prefix import _common
+from engine.prefix import common_prefix
 from engine.runner import PREFILL_CHUNK, Runner
 
 V = 61
@@ -128,7 +128,8 @@ def test_rows_of_a_batch_reuse_what_runs_left_and_leave_what_runs_reuse(pair):
 
 
 def test_a_match_that_reuses_one_token_too_many_would_be_seen_here(pair, monkeypatch):
-    monkeypatch.setattr("engine.prefix._common", lambda edge, ids, at: min(_common(edge, ids, at) + 1, len(edge)))
+    one_more = lambda edge, ids, at: min(common_prefix(edge, ids, at) + 1, len(edge))  # noqa: E731
+    monkeypatch.setattr("engine.prefix.common_prefix", one_more)
     prefixes, values = PrefixCache(), DecodeSettings(max_new_tokens=12)
     system = tokens(7, 12)
     differ = 0

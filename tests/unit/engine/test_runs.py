@@ -57,7 +57,6 @@ def test_a_store_is_one_file_when_nobody_has_it_open(tmp_path):
 def test_a_process_is_told_from_a_later_one_of_its_number_and_one_elsewhere_by_its_last_write(monkeypatch):
     now, mine = datetime.now(UTC), holder.this_process()
     parent = {**mine, "pid": os.getppid(), "started": holder._started(os.getppid())}
-    assert not holder.held_elsewhere(None, now)
     assert not holder.held_elsewhere(mine, now)
     assert holder.held_elsewhere(parent, now - timedelta(days=1)), "a point may take its time"
     assert holder.held_elsewhere({**parent, "started": None}, now)

@@ -193,20 +193,29 @@ def test_a_killed_sweep_is_gone_on_with_too(pair, store, counted):
     assert report.complete
 
 
-def test_a_second_process_at_the_same_sweep_is_told_so_and_fresh_measures_beside_it(pair, store, counted, monkeypatch):
+def as_another_process():
+    them = {**holder.this_process(), "pid": os.getppid(), "started": holder._started(os.getppid())}
+    return mock.patch("engine.runs.store.this_process", return_value=them)
+
+
+def test_a_second_process_at_the_same_sweep_is_told_so_and_fresh_measures_beside_it(pair, store, counted):
     told, beside = [], []
 
     def meanwhile(done, total):
         if len(counted) == 1 and not told:
-            monkeypatch.undo()  # now it is we who come second
             with pytest.raises(engine.EngineError) as refused:
                 sweep(lambda q: pair, PROMPTS, PLAN, store=store)
             told.append(str(refused.value))
-            beside.append(sweep(lambda q: pair, PROMPTS, replace(PLAN, max_new_tokens=6), store=store, fresh=True))
+            beside.append(sweep(lambda q: pair, PROMPTS, PLAN, store=store, fresh=True))
 
-    started = holder._started(os.getppid())
-    them = {**holder.this_process(), "pid": os.getppid(), "started": started}
-    monkeypatch.setattr("engine.runs.store.this_process", lambda: them)
+    begin = store.begin
+
+    def first_begin(*args, **how):
+        store.begin = begin
+        with as_another_process():
+            return begin(*args, **how)
+
+    store.begin = first_begin
     first = sweep(lambda q: pair, PROMPTS, PLAN, store=store, progress=meanwhile)
     assert told[0].startswith("another sweep with these options seems to be running since ")
     assert first.complete
@@ -216,17 +225,14 @@ def test_a_second_process_at_the_same_sweep_is_told_so_and_fresh_measures_beside
     assert {store.find(r.run_id).status for r in (first, *beside)} == {"complete"}
 
 
-def test_a_sweep_that_died_with_its_process_alive_is_no_living_one(pair, store, monkeypatch):
-    them = {**holder.this_process(), "pid": os.getppid(), "started": holder._started(os.getppid())}
-    monkeypatch.setattr("engine.runs.store.this_process", lambda: them)
-    with pytest.raises(KeyboardInterrupt):
+def test_a_sweep_that_died_with_its_process_alive_is_no_living_one(pair, store, counted):
+    with as_another_process(), pytest.raises(KeyboardInterrupt):
         sweep(lambda q: pair, PROMPTS, PLAN, store=store, progress=mock.Mock(side_effect=[None, KeyboardInterrupt]))
-    monkeypatch.undo()
     report = sweep(lambda q: pair, PROMPTS, PLAN, store=store)
     assert (report.complete, report.resumed) == (True, 1)
 
 
-def test_what_another_machine_has_measured_and_ended_meanwhile_is_taken_as_it_is(pair, store, counted):
+def test_what_another_machine_has_measured_and_ended_meanwhile_is_taken_as_it_is(pair, store, counted, monkeypatch):
     """Nothing here can tell that it is at it, when its points are long."""
     theirs = {}
 
@@ -245,7 +251,8 @@ def test_what_another_machine_has_measured_and_ended_meanwhile_is_taken_as_it_is
             store.finish(run.id, "complete", {"theirs": True})
         return fake(pair, prompts, plan, task, cancel)
 
-    fake, room.measure_point = room.measure_point, ending
+    fake = room.measure_point
+    monkeypatch.setattr(room, "measure_point", ending)
     report = sweep(lambda q: pair, PROMPTS, PLAN, store=store, progress=meanwhile)
     assert report.complete
     assert [p.failed for p in report.points] == [None, "theirs", "theirs"]
@@ -353,6 +360,7 @@ def test_a_point_of_batch_one_counts_what_compare_counts(pair):
     assert plain["output_tokens"] == fast["output_tokens"] == 18
     alone = [engine.generate(pair, p.prompt, PLAN.settings(3, 0.0), drafter="model").stats for p in PROMPTS]
     assert got["tests"] == [[s.tested, s.accepted, s.drafted_steps] for s in alone]
+    assert got["units"] == 3
     assert "itl_s" not in fast["stats"]
     assert fast["stats"]["itl_p50_s"] > 0
 
@@ -364,6 +372,7 @@ def test_a_point_of_a_larger_batch_says_the_same_tokens_and_times_whole_batches(
     plain, fast = got["arms"]
     assert (plain["name"], fast["name"], plain["category"]) == ("plain", "model", "all")
     assert plain["n"] == fast["n"] == 4  # two batches, twice
+    assert got["units"] == 2
     assert plain["output_tokens"] == fast["output_tokens"] == 4 * 2 * 6
     assert fast["ratio"] == pytest.approx(plain["seconds"] / fast["seconds"])
     assert fast["interval"][0] <= fast["ratio"] <= fast["interval"][1]
@@ -377,8 +386,10 @@ def test_a_point_of_a_larger_batch_says_the_same_tokens_and_times_whole_batches(
 
 def test_a_single_batch_is_measured_often_enough_for_an_interval(pair):
     task = Task("point", "none", 8, "prompt_lookup", 0.0, 2)
-    plain, fast = measure_point(pair, PROMPTS, PLAN, task, threading.Event())["arms"]
+    got = measure_point(pair, PROMPTS, PLAN, task, threading.Event())
+    plain, fast = got["arms"]
     assert plain["n"] == fast["n"] == 3
+    assert got["units"] == 1, "three rounds of one batch are one"
     assert fast["interval"] is not None
     assert fast["output_tokens"] == 3 * 8 * 6
 

@@ -110,7 +110,7 @@ def batches(*best):
         # alpha 0.5: E(1) = 1.5, E(2) = 1.75; K = 1 at the plain cost of 1.5 / 2 of a step that gains nothing.
         results[f"verify/none/b{batch}"] = verify(batch, 1.0, 2.0, 1.75 / (ratio + 0.1))
         results[f"draft/none/prompt_lookup/b{batch}"] = draft(batch, 0.0, 2)
-    return report(plan, results)
+    return report(plan, results, prompts=10)
 
 
 def test_best_k_is_the_fastest_measured_or_none_at_all():
@@ -123,13 +123,23 @@ def test_best_k_is_the_fastest_measured_or_none_at_all():
     assert "1.50x at K=2" in got.verdict
     assert batches(1.02).best_k[0].sure is False
     assert report(got.plan, got.results, prompts=4).best_k[0].sure is False
+    assert second.batch == 2
+    assert [b.sure for b in report(got.plan, got.results, prompts=9).best_k] == [True, True]
+    assert [b.sure for b in report(got.plan, got.results, prompts=8).best_k] == [True, False], "four batches of two"
+    counted = {k: {**r, "units": 4 if "/b1/" in k else 5} if k.startswith("point") else r
+               for k, r in got.results.items()}  # fmt: skip
+    assert [b.sure for b in report(got.plan, counted, prompts=99).best_k] == [False, True], "what was resampled counts"
     assert "no K was faster" in batches(0.9).verdict
 
 
 def test_break_even_is_the_smallest_batch_at_which_nothing_is_gained():
     (even,) = batches(1.5, 1.2, 1.0, 0.7).break_even
     assert (even.batch, even.predicted, even.up_to) == (4, 8, 8)
-    assert even.words == "batch 4 (predicted: batch 8)"
+    assert even.words == "batch 4 (predicted: batch 8); the 95% interval spans 1 at batch 4"
+    assert batches(1.5, 1.2, 0.9, 1.0).break_even[0].words == "batch 4 (predicted: batch 4)"
+    assert batches(1.02, 1.2, 1.03, 1.3).break_even[0].words == (
+        "not reached up to batch 8 (predicted: not up to batch 8); the 95% interval spans 1 at batch 1, 4"
+    )
     (even,) = batches(1.5, 1.2).break_even
     assert (even.batch, even.predicted) == (None, None)
     assert even.words == "not reached up to batch 2 (predicted: not up to batch 2)"
