@@ -9,6 +9,9 @@ from hypothesis import settings
 settings.register_profile("specscope", deadline=None, derandomize=bool(os.environ.get("CI")))
 settings.load_profile("specscope")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+# Before torch is imported, here and in every process that a test starts. Tiny tensors are slower with a pool, and two
+# threads beside another busy process wait for each other at every layer. `python tests/bars.py` uses them all.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(scope="session", autouse=True)
