@@ -27,7 +27,7 @@ class Format(StrEnum):
 @app.command("list")
 def list_runs(
     kind: Annotated[str | None, typer.Option(help="Only this kind: generate, bench, sweep or peers.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="The latest so many.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1_000_000, help="The latest so many.")] = 20,
     hardware: Annotated[str | None, typer.Option(help="Only of this machine: the hash that `show` prints.")] = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -47,11 +47,12 @@ def generate_batch(
     """Decode all prompts, up to `max_batch` at once, and return their results in the order of the prompts.
 
     settings, drafter, verifier, cancel: one for all, or a list with one for each. Each row's tokens are those of
-    `generate` with the same settings and seed. progress(done, total) after each prompt; on_step(index, step) with
+    `generate` with the same settings and seed, in float32; in int8, int4 and half precision near-ties may fall
+    differently with the width of a forward. progress(done, total) after each prompt; on_step(index, step) with
     every step; neither is on any clock. Raises EngineError that names the prompt's index before any forward, and
     BatchError at the end, with all results in it, when rows failed on the way.
     """
-    if isinstance(prompts, str):
+    if isinstance(prompts, str) or not isinstance(prompts, Sequence):
         raise EngineError("prompts is a list of prompts; put the one prompt into a list")
     batch, prompts = Batch(pair, max_batch, prefix_cache), list(prompts)
     count, rows = len(prompts), []

@@ -62,9 +62,12 @@ def _agrees(model: Any) -> bool:
 
 def _replace_linears(model: Any, make: MakeLinear) -> None:
     """Each `nn.Linear` by a ready one. A model whose code looks inside its layers is left as it is."""
-    linears = {n: m for n, m in model.named_modules() if type(m) is torch.nn.Linear and m.out_features >= SMALLEST}
     ids = _probe(model)
-    own = model(input_ids=ids, use_cache=False).logits[0]
+    try:
+        own = model(input_ids=ids, use_cache=False).logits[0]
+    except (RuntimeError, TypeError, AttributeError, IndexError, ValueError):
+        return  # the runner's own check says what is wrong with it
+    linears = {n: m for n, m in model.named_modules() if type(m) is torch.nn.Linear and m.out_features >= SMALLEST}
     for name, linear in linears.items():
         model.set_submodule(name, LinearModule(_ready(linear, PlainLinear), linear))
     try:

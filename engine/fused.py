@@ -214,7 +214,28 @@ def can_fuse(model: Any) -> bool:
         and rope.get("rope_type", "default") in STATIC_ROPE
         and float(rope.get("partial_rotary_factor", None) or 1.0) == 1.0
         and all(type(m) is torch.nn.Linear for m in _linears(model))
+        and _layers_are_alike(model, config)
     )
+
+
+def _layers_are_alike(model: Any, config: Any) -> bool:
+    """Logits are compared over the first layers, so the rest must be like them: each its own, nothing hooked into or
+    put in the place of a forward, and the numbers that are no weights as the config has them."""
+    touched = any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in model.modules())
+    layers = list(model.model.layers)
+    dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    norms = [n for layer in layers for n in (layer.input_layernorm, layer.post_attention_layernorm)]
+    return (
+        not touched
+        and len(layers) == len({id(layer) for layer in layers})
+        and all(abs(layer.self_attn.scaling * dim**0.5 - 1) < 1e-6 for layer in layers)
+        and all(n.variance_epsilon == config.rms_norm_eps for n in (*norms, model.model.norm))
+    )
+
+
+def is_spent(model: Any) -> bool:
+    """Has a fused form taken its weights over?"""
+    return vars(model).get("forward") is _spent
 
 
 def _linears(model: Any) -> list[Any]:

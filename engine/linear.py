@@ -119,7 +119,7 @@ class Int8Linear:
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         self.bias = bias
         self.width, self.turn = weight.shape[1], hadamard(weight.shape[1])
-        weight = self._turned(weight.float())
+        weight = self._turned(weight.float().contiguous())
         scale = weight.abs().amax(1).clamp(min=torch.finfo(torch.float32).tiny) / 127
         with warnings.catch_warnings():
             # torch has announced another way to make these tensors; the packed kernel itself stays.

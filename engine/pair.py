@@ -56,6 +56,10 @@ class Pair:
         places = {str(m.get_input_embeddings().weight.device) for m in (target, draft) if m is not None}
         if len(places) > 1:
             raise EngineError(f"target and draft are on {' and '.join(sorted(places))}; move both to one device first")
+        if quantization is not None and draft is not None and draft is not target and _share_weights(target, draft):
+            raise EngineError(
+                "target and draft share weights, and making one fast takes them from the other; leave quantization out"
+            )
         runner = Runner(target, target_name, size, quantization)
         drafter: Runner | None = None
         notices: tuple[str, ...] = ()
@@ -240,6 +244,10 @@ def _dtype(dtype: str, device: torch.device) -> Any:
     if dtype not in DTYPES:
         raise EngineError(f"unknown dtype {dtype!r}: use auto, {', '.join(DTYPES)}")
     return DTYPES[dtype]
+
+
+def _share_weights(one: Any, other: Any) -> bool:
+    return bool({id(p) for p in one.parameters()} & {id(p) for p in other.parameters()})
 
 
 def _name_of(model: Any) -> str:

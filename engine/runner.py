@@ -14,8 +14,9 @@ from torch import Tensor
 from transformers import GPT2Model
 
 from engine.cache import BUCKET, SlotCache
-from engine.errors import UnsupportedModelError
+from engine.errors import EngineError, UnsupportedModelError
 from engine.fast import make_fast, read_bytes
+from engine.fused import is_spent
 from engine.gpu import graphed
 from engine.recorded import RecordedDecoder
 from engine.support import check_supported, context_length, text_config
@@ -43,6 +44,11 @@ class Runner:
     """
 
     def __init__(self, model: Any, name: str, vocab_size: int, quantization: str | None = None) -> None:
+        if is_spent(model):
+            raise EngineError(
+                f"{name} was made fast for another pair, which has taken its weights over; load the model again, or "
+                "leave quantization out for models that are shared"
+            )
         check_supported(model)
         self.model = model.eval()
         self.name = name
@@ -60,7 +66,7 @@ class Runner:
         self._cache_name = next((n for n in CACHE_NAMES if n in accepts), CACHE_NAMES[0])
         self._keeps_last = "logits_to_keep" in accepts
         self.quantization = quantization
-        self.fused = make_fast(model, quantization) if quantization else None
+        self.fused = make_fast(model, quantization) if quantization is not None else None
         self.graphs = graphed(self.fused, self.device)
         self.recorded = RecordedDecoder(self.fused) if self.fused and self.device.type == "cpu" else None
         self.read_bytes = read_bytes(model, self.fused)

@@ -71,6 +71,8 @@ class Run:
         if settings.stop and pair.tokenizer is None:
             raise EngineError("stop strings need a tokenizer, and this pair has none")
         if prefix_cache is not None:
+            if not isinstance(prefix_cache, PrefixCache):
+                raise EngineError("prefix_cache must be an engine.PrefixCache")
             prefix_cache.check(self.target)
         self.prefix_cache = prefix_cache
         self.cache: SlotCache = self.target.new_cache()

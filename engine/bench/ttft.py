@@ -168,6 +168,11 @@ def shared_prompts(pair: Pair, length: int, questions: Sequence[str], new_tokens
     model's template knows one. Raises EngineError for what does not fit the context."""
     if pair.tokenizer is None:
         raise EngineError("a shared prompt is made of text, and this pair has no tokenizer")
+    if pair.context_length is not None and length > pair.context_length:
+        raise EngineError(
+            f"{length} shared tokens do not fit the {pair.context_length} that {pair.target.name} reads; "
+            "give a shorter length"
+        )
     system = _system_text(pair, length)
     whole, common = _encoded(pair, system, questions, chat=True)
     if common < length:  # no template, or one that sends no system turn

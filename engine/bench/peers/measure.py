@@ -78,7 +78,11 @@ def measure_peers(
         if samples and all(arm.name in s.unequal for s in samples):
             got = samples[0].unequal[arm.name]
             skipped.append(
-                Skipped(arm.name, f"asked for {max_new_tokens} ids it emitted {got}, and so on every prompt")
+                Skipped(
+                    arm.name,
+                    f"asked for {max_new_tokens} ids it emitted {got}, and so on every prompt, as where prompt and "
+                    "output together do not fit the model's context",
+                )
             )
         else:
             labels.append(ArmLabel(arm.name, arm.weights, arm.threads, arm.step_bytes))

@@ -7,7 +7,7 @@ import torch
 import transformers as tf
 from helpers.models import tiny_gpt2, tiny_llama
 
-from engine import DecodeSettings, Pair, generate
+from engine import DecodeSettings, EngineError, Pair, generate
 from engine.cache import SlotCache
 from engine.fast import _agrees, make_fast
 from engine.fused import FusedDecoder, can_fuse
@@ -224,3 +224,63 @@ def test_tied_weights_are_counted_once():
     pair = Pair.from_models(model, None, quantization="none")
     attention = 32 * 32 * 2 + 32 * 16 * 2
     assert pair.target.n_params == 96 * 32 + 3 * (attention + 3 * 32 * 64 + 2 * 32) + 32
+
+
+def hooked(model):
+    model.model.layers[2].mlp.register_forward_hook(lambda module, given, out: out + 1.0)
+
+
+def scaled(model):
+    model.model.layers[2].self_attn.scaling = 3.0
+
+
+def blunted(model):
+    model.model.layers[2].input_layernorm.variance_epsilon = 5.0
+
+
+def replaced(model):
+    model.model.layers[2].mlp.forward = lambda x: x * 0.0
+
+
+def tied(model):
+    model.model.layers[2] = model.model.layers[1]
+
+
+@pytest.mark.parametrize("change", [hooked, scaled, blunted, replaced, tied])
+def test_a_change_to_a_later_layer_is_not_lost(change):
+    """Only the first layers are compared by their logits."""
+    model = model_of("llama")
+    change(model)
+    assert not can_fuse(model)
+
+
+def test_a_model_whose_weights_were_taken_over_is_refused_with_a_sentence():
+    model = tiny_llama()
+    Pair.from_models(model, None, quantization="int8")
+    for again in (None, "none"):
+        with pytest.raises(EngineError, match="load the model again"):
+            Pair.from_models(model, None, quantization=again)
+
+
+def test_a_draft_that_shares_the_targets_weights_is_refused_with_a_sentence():
+    target, draft = tiny_llama(layers=3), tiny_llama(layers=2)
+    draft.model.layers = target.model.layers[:2]
+    with pytest.raises(EngineError, match="share weights"):
+        Pair.from_models(target, None, draft, quantization="none")
+    assert Pair.from_models(target, None, draft).draft is not None
+
+
+def test_weights_that_lie_across_memory_are_quantised_like_any_others():
+    model = tiny_llama()
+    projection = model.model.layers[0].self_attn.o_proj
+    projection.weight.data = projection.weight.data.t().contiguous().t()
+    plain = Pair.from_models(copy.deepcopy(model), None, quantization="int8")
+    assert generate(plain, [1, 2, 3], DecodeSettings(max_new_tokens=4)).token_ids
+
+
+def test_a_model_that_cannot_run_gets_the_same_sentence_as_without_packing():
+    torch.manual_seed(0)
+    model = tf.MistralForCausalLM(tf.MistralConfig(**{**SIZES, "sliding_window": 8})).eval()
+    model.lm_head.to(torch.float64)
+    with pytest.raises(EngineError, match="cannot be read token by token"):
+        Pair.from_models(model, None, quantization="int8")
