@@ -109,7 +109,7 @@ def peers(
             "skipped": [{"name": s.name, "reason": s.reason} for s in skipped],
             "baseline": report.baseline,
             "beside": report.beside,
-            "bytes_per_second": report.bytes_per_second,
+            "bytes_per_second": {str(n): speed for n, speed in report.bytes_per_second.items()},
             "notes": notes,
             "complete": report.complete,
             "started_at": started_at,
@@ -146,8 +146,8 @@ def show_peers(report: Any, skipped: list[Any], notes: list[str], wanted: int) -
         terminal.note("same: ids up to the first one that differs from the baseline's; near ties part other weights")
         if report.bytes_per_second:
             terminal.note(
-                "of limit: tokens/s over what memory allows at one token a step, "
-                f"{report.bytes_per_second / 1e9:.1f} GB/s (measured) over the weights of a step; a draft may pass it"
+                "of limit: tokens/s over what the memory allows at one token a step, measured here over as many bytes "
+                "as the step's weights; a draft may pass it"
             )
     else:
         terminal.note("stopped before the first prompt was finished: nothing to report")

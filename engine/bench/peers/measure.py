@@ -43,12 +43,10 @@ def measure_peers(
     skipped: list[Skipped] = []
     samples: list[Sample] = []
     total = len(prompts) * repeats
-    bandwidths: list[float] = []
+    bandwidths: dict[int, float] = {}
     try:
         running = _ready(arms, prompts, max_new_tokens, skipped, loading, cancel)
-        sizes = [arm.step_bytes for arm in running if arm.step_bytes]
-        if device is not None and sizes:
-            bandwidths.append(read_bandwidth(min(sizes), device))
+        _measure_memory(bandwidths, running, device)
         for turn in range(total):
             repeat, at = divmod(turn, len(prompts))
             category, ids = prompts[at]
@@ -67,8 +65,7 @@ def measure_peers(
             samples.append(Sample.of(category, at, runs, max_new_tokens))
             if progress:
                 progress(len(samples), total)
-        if bandwidths and device is not None:
-            bandwidths.append(read_bandwidth(min(sizes), device))
+        _measure_memory(bandwidths, running, device)
     finally:
         # Only now: arms share weights.
         for arm in arms:
@@ -86,8 +83,17 @@ def measure_peers(
             )
         else:
             labels.append(ArmLabel(arm.name, arm.weights, arm.threads, arm.step_bytes))
-    whole, fastest = len(samples) == total, max(bandwidths, default=None)
-    return PeerReport(tuple(samples), tuple(labels), tuple(skipped), baseline, whole, max_new_tokens, fastest)
+    whole = len(samples) == total
+    return PeerReport(tuple(samples), tuple(labels), tuple(skipped), baseline, whole, max_new_tokens, bandwidths)
+
+
+def _measure_memory(seen: dict[int, float], arms: Sequence[PeerArm], device: torch.device | None) -> None:
+    """Bytes a second over as many bytes as a step of each arm reads: what fits a cache is read quicker. The better of
+    what was seen so far."""
+    if device is None:
+        return
+    for size in {arm.step_bytes for arm in arms if arm.step_bytes}:
+        seen[size] = max(seen.get(size, 0.0), read_bandwidth(size, device))
 
 
 def sentence(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """The figures: tokens per second, ratio to the baseline with its interval, and what the arms said of themselves."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from engine.bench.compare import ratio_interval
@@ -71,7 +71,7 @@ class PeerResult:
 @dataclass(frozen=True, slots=True)
 class PeerReport:
     """complete: False when it was stopped early; the finished rounds are reported. bytes_per_second: what was seen to
-    be read from memory, None when that was not measured."""
+    be read from memory, for each number of bytes that a step of some arm reads; empty when that was not measured."""
 
     samples: tuple[Sample, ...]
     labels: tuple[ArmLabel, ...]
@@ -79,7 +79,7 @@ class PeerReport:
     baseline: str
     complete: bool
     max_new_tokens: int
-    bytes_per_second: float | None = None
+    bytes_per_second: Mapping[int, float] = field(default_factory=dict)
 
     @property
     def categories(self) -> list[str]:
@@ -108,8 +108,8 @@ class PeerReport:
             output_tokens_per_second=tokens / seconds if tokens and seconds > 0 else None,
             ratio=ratio_of_totals(times),
             interval=((1.0, 1.0) if same else interval_of_ratio(times)) if times else None,
-            limit_tokens_per_second=self.bytes_per_second / label.step_bytes
-            if self.bytes_per_second and label.step_bytes
+            limit_tokens_per_second=self.bytes_per_second[label.step_bytes] / label.step_bytes
+            if label.step_bytes and label.step_bytes in self.bytes_per_second
             else None,
             stats=self._stats(name, samples, runs, shared),
         )

@@ -95,6 +95,15 @@ def test_speed_and_ratio_are_of_totals():
     assert [(a.name, a.category) for a in report.arms] == [(n, c) for c in report.categories for n in ("base", "fast")]
 
 
+def test_each_arm_has_the_limit_of_its_own_weights(monkeypatch):
+    monkeypatch.setattr("engine.bench.peers.measure.read_bandwidth", lambda size, device: {100: 5e3, 1000: 2e3}[size])
+    small, large, silent = FakeArm("small"), FakeArm("large"), FakeArm("base")
+    small.step_bytes, large.step_bytes = 100, 1000
+    report = measured(silent, small, large, device=torch.device("cpu"))
+    assert [report.arm(n).limit_tokens_per_second for n in ("base", "small", "large")] == [None, 50.0, 2.0]
+    assert measured(silent, small).arm("small").limit_tokens_per_second is None, "nothing was measured"
+
+
 def test_ttft_stays_out_of_tpot():
     stats = measured(FakeArm("base", 4.0), tokens=4).arm("base").stats
     assert stats["ttft_s"] == 1.0
