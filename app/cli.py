@@ -10,6 +10,26 @@ from typing import Annotated
 import typer
 
 from app import cli_bench_ttft, cli_peers, cli_runs, cli_sweep, command, terminal, terminal_bench
+from app.options import (
+    CategoryOption,
+    DataOption,
+    DeviceOption,
+    DrafterOption,
+    DraftOption,
+    DtypeOption,
+    JsonOption,
+    KOption,
+    PairOption,
+    QuantizationOption,
+    SaveOption,
+    SeedOption,
+    SuiteOption,
+    TargetOption,
+    TemperatureOption,
+    TokensOption,
+    TrustOption,
+    VerifierOption,
+)
 
 app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
@@ -18,31 +38,6 @@ app = typer.Typer(
 models = typer.Typer(no_args_is_help=True, help="Where weights are, and how to get them.")
 app.add_typer(models, name="models")
 app.add_typer(cli_runs.app, name="runs")
-
-PairOption = Annotated[str | None, typer.Option("--pair", help="A preset by name; see `specscope models list`.")]
-TargetOption = Annotated[
-    str | None, typer.Option(help="Target: a hub id, a folder or a .gguf file, in place of --pair.")
-]
-DraftOption = Annotated[str | None, typer.Option(help="Draft model, the same kinds of source.")]
-DrafterOption = Annotated[
-    str | None,
-    typer.Option(help="none, prompt_lookup or model. Default: model when there is a draft, else prompt_lookup."),
-]
-VerifierOption = Annotated[str, typer.Option(help="rejection, block or match; all keep the target's own output law.")]
-KOption = Annotated[int, typer.Option("--k", help="Draft tokens a step.")]
-TemperatureOption = Annotated[float, typer.Option(help="0 is greedy.")]
-TokensOption = Annotated[int, typer.Option("--max-new-tokens", help="The longest output, in tokens.")]
-SeedOption = Annotated[int | None, typer.Option(help="Same seed, same text. Default: drawn, and recorded.")]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-DtypeOption = Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")]
-QuantizationOption = Annotated[
-    str | None,
-    typer.Option(
-        help="How weights are held: none; int8 or int4 on a CPU; fp8 on a GPU. Default: none; int8 for the page."
-    ),
-]
-TrustOption = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")]
 
 
 @app.command()
@@ -70,7 +65,7 @@ def generate(
         int, typer.Option(min=0, max=1000, help="Record this many likeliest tokens at each position.")
     ] = 0,
     trace: Annotated[Path | None, typer.Option(help="Write the whole trace to this file as JSON.")] = None,
-    save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the run; see `specscope runs`.")] = False,
+    save: SaveOption = False,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
     quantization: QuantizationOption = None,
@@ -126,11 +121,9 @@ def bench(
     draft: DraftOption = None,
     drafter: DrafterOption = None,
     verifier: VerifierOption = "rejection",
-    suite: Annotated[str, typer.Option(help="A shipped prompt suite.")] = "default",
-    data: Annotated[
-        Path | None, typer.Option(help='Your own prompts: one {"category", "prompt"} object a line.')
-    ] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Only this category; may be given several times.")] = None,
+    suite: SuiteOption = "default",
+    data: DataOption = None,
+    category: CategoryOption = None,
     k: KOption = 5,
     temperature: TemperatureOption = 0.0,
     max_new_tokens: TokensOption = 64,
@@ -140,7 +133,7 @@ def bench(
     profile: Annotated[
         bool, typer.Option("--profile", help="Where a step's time goes: draft, verify, attention, linear, sampling.")
     ] = False,
-    save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the run; see `specscope runs`.")] = True,
+    save: SaveOption = True,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
     quantization: QuantizationOption = None,

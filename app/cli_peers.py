@@ -1,7 +1,6 @@
 """`specscope peers`: the same prompts, token counts and machine, decoded by us and by other engines, in one run."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -10,16 +9,25 @@ from rich.table import Table
 from rich.text import Text
 
 from app import command, terminal
+from app.options import (
+    CategoryOption,
+    DataOption,
+    DeviceOption,
+    JsonOption,
+    PairOption,
+    SaveOption,
+    SuiteOption,
+    TargetOption,
+    TrustOption,
+)
 
 ALL = "all"
 GREEDY = "peers run greedily, past the end of sequence, to exactly the number of tokens asked for"
 
 
 def peers(
-    pair: Annotated[str | None, typer.Option("--pair", help="A preset by name; see `specscope models list`.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Target: a hub id, a folder or a .gguf file, in place of --pair.")
-    ] = None,
+    pair: PairOption = None,
+    target: TargetOption = None,
     draft: Annotated[
         str | None, typer.Option(help="Draft model; assisted generation and flashspec's composite need one.")
     ] = None,
@@ -30,11 +38,9 @@ def peers(
         list[str] | None,
         typer.Option(help="Our own weights: none, int8 or int4; may be given several times. Default: none and int8."),
     ] = None,
-    suite: Annotated[str, typer.Option(help="A shipped prompt suite.")] = "default",
-    data: Annotated[
-        Path | None, typer.Option(help='Your own prompts: one {"category", "prompt"} object a line.')
-    ] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Only this category; may be given several times.")] = None,
+    suite: SuiteOption = "default",
+    data: DataOption = None,
+    category: CategoryOption = None,
     max_new_tokens: Annotated[
         int, typer.Option("--max-new-tokens", min=1, help="Every arm emits exactly so many tokens for each prompt.")
     ] = 64,
@@ -52,15 +58,13 @@ def peers(
     vllm_url: Annotated[
         str | None, typer.Option("--vllm-url", help="A running vLLM server, for example http://localhost:8000.")
     ] = None,
-    save: Annotated[bool, typer.Option("--save/--no-save", help="Keep the run; see `specscope runs`.")] = True,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    save: SaveOption = True,
+    device: DeviceOption = "auto",
     dtype: Annotated[
         str, typer.Option(help="Of our arms and transformers': auto (float32 on CPU, bfloat16 on CUDA) or a name.")
     ] = "auto",
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")] = False,
+    trust_remote_code: TrustOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Ours beside transformers, llama.cpp, OpenVINO GenAI, flashspec and a vLLM server: the same prompt ids and token
     counts, greedy, interleaved. Absent engines are skipped with a sentence; get them with the extras peers-llama,
@@ -174,7 +178,7 @@ def _whole(report: Any) -> Table:
         if arm.category == ALL:
             table.add_row(
                 Text(arm.name), Text(arm.weights), terminal.number(arm.output_tokens_per_second, 1),
-                terminal.number(arm.ratio, 2), _span(arm.interval), terminal.number(arm.stats["ttft_s"], 2),
+                terminal.number(arm.ratio, 2), terminal.span(arm.interval), terminal.number(arm.stats["ttft_s"], 2),
                 terminal.share(arm.stats["share_of_ids_before_first_difference"]), terminal.share(_of_limit(arm)),
                 style="bold" if arm.name == report.baseline else "",
             )  # fmt: skip
@@ -204,7 +208,3 @@ def _plain_table(title: str) -> Table:
     )
     table.add_column("arm", no_wrap=True)
     return table
-
-
-def _span(interval: tuple[float, float] | None) -> str:
-    return terminal.NO_VALUE if interval is None else f"{interval[0]:.2f}–{interval[1]:.2f}"

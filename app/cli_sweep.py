@@ -1,22 +1,31 @@
 """`specscope sweep`: K x drafter x temperature x batch x quantization, measured point by point and gone on with."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 
 from app import command, terminal, terminal_sweep
+from app.options import (
+    CategoryOption,
+    DataOption,
+    DeviceOption,
+    DraftOption,
+    DtypeOption,
+    JsonOption,
+    PairOption,
+    SuiteOption,
+    TargetOption,
+    TrustOption,
+)
 
 T = TypeVar("T")
 
 
 def sweep(
-    pair: Annotated[str | None, typer.Option("--pair", help="A preset by name; see `specscope models list`.")] = None,
-    target: Annotated[
-        str | None, typer.Option(help="Target: a hub id, a folder or a .gguf file, in place of --pair.")
-    ] = None,
-    draft: Annotated[str | None, typer.Option(help="Draft model, the same kinds of source.")] = None,
+    pair: PairOption = None,
+    target: TargetOption = None,
+    draft: DraftOption = None,
     k: Annotated[str, typer.Option("--k", metavar="LIST", help="Draft tokens a step, as 1,3,5.")] = "1,3,5,7",
     drafter: Annotated[
         str | None,
@@ -28,11 +37,9 @@ def sweep(
         str,
         typer.Option(metavar="LIST", help="none, int8, int4; with none and another the trade-off is measured too."),
     ] = "none",
-    suite: Annotated[str, typer.Option(help="A shipped prompt suite.")] = "default",
-    data: Annotated[
-        Path | None, typer.Option(help='Your own prompts: one {"category", "prompt"} object a line.')
-    ] = None,
-    category: Annotated[list[str] | None, typer.Option(help="Only this category; may be given several times.")] = None,
+    suite: SuiteOption = "default",
+    data: DataOption = None,
+    category: CategoryOption = None,
     verifier: Annotated[str, typer.Option(help="rejection, block or match.")] = "rejection",
     max_new_tokens: Annotated[
         int, typer.Option("--max-new-tokens", help="Every arm emits exactly so many tokens for each prompt.")
@@ -46,12 +53,10 @@ def sweep(
     save: Annotated[
         bool, typer.Option("--save/--no-save", help="Keep what is measured, point by point; see `specscope runs`.")
     ] = True,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    dtype: Annotated[str, typer.Option(help="auto, float32, bfloat16 or float16.")] = "auto",
-    trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the checkpoint.")
-    ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document on stdout and nothing else.")] = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    trust_remote_code: TrustOption = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Which K, which drafter, up to which batch, and what does quantizing cost? Every point of the grid is plain
     against speculative decoding of the same prompts, interleaved; beside it stands what theory predicts from measured

@@ -91,6 +91,10 @@ def share(value: float | None) -> str:
     return NO_VALUE if value is None else f"{value:.0%}"
 
 
+def span(pair: tuple[float, float] | None, between: str = "–") -> str:
+    return NO_VALUE if pair is None else f"{pair[0]:.2f}{between}{pair[1]:.2f}"
+
+
 def show_numbers(result: Any) -> None:
     """The table of one run. On stdout in a terminal; on stderr when stdout is a pipe that wants the text only."""
     s = result.stats

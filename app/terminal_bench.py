@@ -6,7 +6,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from app.terminal import NO_VALUE, note, number, out, share
+from app.terminal import note, number, out, share, span
 
 
 def show_comparison(result: Any, wanted: int) -> None:
@@ -22,8 +22,9 @@ def show_comparison(result: Any, wanted: int) -> None:
         plain, fast = result.arm("plain", category), result.arm(result.drafter, category)
         table.add_row(
             Text(category), str(fast.n), number(plain.output_tokens_per_second, 1),
-            number(fast.output_tokens_per_second, 1), number(fast.ratio, 2, "x"), _span(fast.interval),
-            _span(fast.spread), number(fast.stats.mean_acceptance_length), share(fast.stats.draft_acceptance_rate),
+            number(fast.output_tokens_per_second, 1), number(fast.ratio, 2, "x"), span(fast.interval, " – "),
+            span(fast.spread, " – "), number(fast.stats.mean_acceptance_length),
+            share(fast.stats.draft_acceptance_rate),
             style="bold" if category == "all" else "",
         )  # fmt: skip
     out.print(table)
@@ -69,10 +70,6 @@ def _limits(result: Any) -> Iterator[str]:
         )
     else:
         yield "tokens per joule: this platform reports no energy"
-
-
-def _span(pair: tuple[float, float] | None) -> str:
-    return NO_VALUE if pair is None else f"{pair[0]:.2f} – {pair[1]:.2f}"
 
 
 def show_profile(parts: Sequence[Any]) -> None:

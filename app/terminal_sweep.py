@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from app.terminal import NO_VALUE, note, number, out, share
+from app.terminal import NO_VALUE, note, number, out, share, span
 
 SHOWN_WIDTHS = 9
 
@@ -81,7 +81,7 @@ def _grid(report: Any, quantization: str, points: list[Any]) -> Table:
             cells = ["failed", *[NO_VALUE] * 7]
         else:
             cells = [
-                number(p.ratio, 2, "x"), _span(p.interval), number(p.decode_ratio, 2, "x"), number(p.predicted, 2, "x"),
+                number(p.ratio, 2, "x"), span(p.interval), number(p.decode_ratio, 2, "x"), number(p.predicted, 2, "x"),
                 number(p.mean_acceptance_length), number(p.alpha), share(p.drafted_share),
                 number(p.tokens_per_second, 1),
             ]  # fmt: skip
@@ -140,7 +140,7 @@ def _best(report: Any) -> Table:
         predicted = NO_VALUE if b.predicted_k is None else str(b.predicted_k)
         table.add_row(
             b.quantization, b.drafter, f"{b.temperature:g}", str(b.batch), use, number(b.ratio, 2, "x"),
-            _span(b.interval), predicted, number(b.predicted, 2, "x"),
+            span(b.interval), predicted, number(b.predicted, 2, "x"),
         )  # fmt: skip
     return table
 
@@ -155,7 +155,7 @@ def _trade_off(report: Any) -> Table:
         best = NO_VALUE if row.best_ratio is None else f"{row.best_ratio:.2f}x at K={row.best_k}"
         table.add_row(
             row.quantization, _megabytes(row.weight_bytes), _megabytes(row.resident_bytes),
-            number(row.tokens_per_second, 1), number(row.plain_ratio, 2, "x"), _span(row.plain_interval), best,
+            number(row.tokens_per_second, 1), number(row.plain_ratio, 2, "x"), span(row.plain_interval), best,
             _change(first.change.before, first.change.after) if first else NO_VALUE,
             _change(first.tau_before, first.tau) if first else NO_VALUE,
         )  # fmt: skip
@@ -198,10 +198,6 @@ def _change(before: float | None, after: float | None) -> str:
 
 def _megabytes(size: int | None) -> str:
     return NO_VALUE if size is None else f"{size / 1e6:.0f} MB"
-
-
-def _span(pair: Any) -> str:
-    return NO_VALUE if pair is None else f"{pair[0]:.2f}–{pair[1]:.2f}"
 
 
 def _count(many: int, what: str) -> str:

@@ -33,8 +33,7 @@ def make_fast(model: Any, quantization: str) -> FusedDecoder | None:
 def read_bytes(model: Any, fused: FusedDecoder | None) -> int:
     """Bytes of weights that one forward of one token reads. A mixture of experts counts whole, though it reads less."""
     if fused is not None:
-        layers = ([layer.qkv, layer.out, layer.gate_up, layer.down] for layer in fused.layers)
-        return int(sum(linear.nbytes for layer in layers for linear in layer) + fused.head.nbytes)
+        return int(sum(p.nbytes for layer in fused.layers for p in layer.projections) + fused.head.nbytes)
     ready: int = sum(m.linear.nbytes for m in model.modules() if isinstance(m, LinearModule))
     kept = {p.data_ptr(): p.numel() * p.element_size() for p in model.parameters() if p.device.type != "meta"}
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings().weight

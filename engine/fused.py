@@ -39,6 +39,10 @@ class Layer:
     gate_up: Linear  # [hidden] -> [2 * intermediate]
     down: Linear
 
+    @property
+    def projections(self) -> tuple[Linear, ...]:
+        return self.qkv, self.out, self.gate_up, self.down
+
 
 class FusedDecoder:
     """Weights and shapes; holds no sequence. See `fuse` for how one is made."""

@@ -6,6 +6,7 @@ should save; packed once, six rows cost little more than one.
 """
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Protocol
 
@@ -45,6 +46,10 @@ class Linear(Protocol):
         """x [rows, out_features] plus the product of y, in place."""
         ...
 
+    def traceable(self, one_row: bool) -> bool:
+        """Can torch's tracer write down what this does to one row, or to several? See `engine.recorded`."""
+        ...
+
 
 class RmsNorm:
     """x / sqrt(mean(x^2) + eps) * weight, in the fewest operations: most of a small model's step on a CPU goes into
@@ -67,11 +72,16 @@ class RmsNorm:
         return (x / self.length(x)).mul_(self.weight)
 
 
-class SimpleLinear:
+class SimpleLinear(ABC):
     """What a layer does whose kernel needs no more than x."""
 
-    def __call__(self, x: Tensor) -> Tensor:
-        raise NotImplementedError
+    nbytes: int
+
+    @abstractmethod
+    def __call__(self, x: Tensor) -> Tensor: ...
+
+    def traceable(self, one_row: bool) -> bool:
+        return True
 
     def normed(self, x: Tensor, norm: RmsNorm) -> Tensor:
         return self(norm(x))
@@ -105,8 +115,11 @@ class PackedLinear(SimpleLinear):
         out: Tensor = self._linear(x, self.packed, self.bias, "none", [], "")
         return out
 
+    def traceable(self, one_row: bool) -> bool:
+        return one_row and self.plain is not None  # the tracer knows no list of optional scalars
 
-class Int8Linear:
+
+class Int8Linear(SimpleLinear):
     """Weights int8 with a scale an output channel; activations int8 with a scale a row.
 
     Two things that a text's outliers would spoil. One channel far above its neighbours would leave them a few steps

@@ -30,7 +30,7 @@ _trace: Any = torch.jit.trace
 class RecordedDecoder:
     """A FusedDecoder's `forward` with the same arguments and the same answers. Any number of threads may call it.
 
-    recordings: what has been recorded, None where the tracer could not (oneDNN's packed product is one that it cannot
+    recordings: what has been recorded, None where the tracer cannot (oneDNN's packed product is one that it cannot
     write down); the layers then run as they do without.
     """
 
@@ -70,6 +70,9 @@ class RecordedDecoder:
         return out
 
     def _record(self, key: tuple[bool, bool, bool], given: tuple[Any, ...]) -> Any:
+        one_row = key[0] and key[2]
+        if not all(p.traceable(one_row) for layer in self.fused.layers for p in layer.projections):
+            return None
         try:
             with warnings.catch_warnings(), _unoptimised(False):
                 # Those that the tracer has of every Python number it meets, and of its own retirement.
@@ -89,10 +92,10 @@ class _Body(torch.nn.Module):
         super().__init__()
         self.fused, self.single, self.ragged = fused, single, ragged
         for i, layer in enumerate(fused.layers):
-            for name in ("qkv", "out", "gate_up", "down"):
-                packed = getattr(getattr(layer, name), "packed", None)
+            for j, projection in enumerate(layer.projections):
+                packed = getattr(projection, "packed", None)
                 if packed is not None:
-                    self._hold(f"packed_{i}_{name}", packed)
+                    self._hold(f"packed_{i}_{j}", packed)
 
     def _hold(self, name: str, packed: Any) -> None:
         if isinstance(packed, Tensor):

@@ -20,7 +20,7 @@ from engine.bench.sweep_point import measure_point
 from engine.bench.sweep_report import SweepReport
 from engine.decode import Stream
 from engine.environment import environment
-from engine.errors import EngineError
+from engine.errors import EngineError, first_line, sentence
 from engine.pair import Pair
 from engine.runs import RunStore
 
@@ -201,7 +201,7 @@ class _Work:
                 self.hold(name)
             except SURVIVABLE as error:
                 for task in tasks:
-                    book.put(task, {"failed": sentence(error)})
+                    book.put(task, {"failed": told(error)})
                 continue
             if "drift" in against and not self._refer():
                 return
@@ -240,7 +240,7 @@ class _Work:
         except Stopped:
             return None
         except SURVIVABLE as error:
-            said = sentence(error)
+            said = told(error)
         gc.collect()
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -273,9 +273,9 @@ class _Work:
         return draft_curve(pair, task.drafter, task.batch, settings, context, plan.rounds, self.cancel).as_dict()
 
 
-def sentence(error: BaseException) -> str:
-    """The first line of what it says, with its kind where that is not ours."""
-    said = " ".join(next(iter(str(error).strip().splitlines()), "").split())[:LONGEST_SENTENCE]
+def told(error: BaseException) -> str:
+    """A point's failure in one sentence: memory is the one with a way out."""
+    said = first_line(error)
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in said:
         return f"out of memory{f' ({said})' if said else ''}; try a smaller batch"
-    return said if isinstance(error, EngineError) and said else f"{type(error).__name__}: {said}".rstrip(": ")
+    return sentence(error)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from engine.bench.peers.base import PeerRun
-from engine.errors import EngineError
+from engine.errors import EngineError, sentence
 
 SECONDS_TO_GO = 3.0
 
@@ -77,8 +77,6 @@ def _ending(code: int | None) -> str:
 
 def _serve(pipe: Any, arm: Any) -> None:
     """The other process: answers questions until the pipe is closed."""
-    from engine.bench.peers.measure import sentence
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to act on
     os.dup2(sys.stderr.fileno(), 1)  # stdout may be a JSON document
     while True:

@@ -9,7 +9,7 @@ import torch
 from engine.bench.limit import read_bandwidth
 from engine.bench.peers.base import PeerArm, PeerRun
 from engine.bench.peers.report import ArmLabel, PeerReport, Sample, Skipped
-from engine.errors import EngineError
+from engine.errors import EngineError, sentence
 
 WARM_UP_TOKENS = 8
 # Thread pools spin for a while after their work (Intel's OpenMP for 0.2 s), which would slow whoever comes next.
@@ -94,14 +94,6 @@ def _measure_memory(seen: dict[int, float], arms: Sequence[PeerArm], device: tor
         return
     for size in {arm.step_bytes for arm in arms if arm.step_bytes}:
         seen[size] = max(seen.get(size, 0.0), read_bandwidth(size, device))
-
-
-def sentence(error: BaseException) -> str:
-    """The first line of what an engine says, with its kind where it is not one of ours."""
-    first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    if isinstance(error, EngineError) and first:
-        return first
-    return f"{type(error).__name__}: {first[:300]}" if first else type(error).__name__
 
 
 def _ready(

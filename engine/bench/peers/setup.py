@@ -11,12 +11,12 @@ import torch
 from engine.bench.suites import BenchPrompt
 from engine.drafters import DRAFTERS
 from engine.errors import EngineError
+from engine.linear import QUANTIZATIONS
 from engine.pair import DTYPES, _device
 from engine.text import encode_prompt
 from engine.weights import PRESETS, Progress, gguf_file, resolve
 
 SHORT_DTYPES = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-QUANTIZATIONS = ("none", "int8", "int4")
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,10 @@ def test_rows_with_settings_drafters_rules_and_lengths_of_their_own_do_not_touch
     ]  # fmt: skip
     drafters = [chance.choice(DRAFTERS) for _ in prompts]
     rules = [chance.choice(engine.VERIFIERS) for _ in prompts]
-    agree(pair, prompts, settings, drafters, rules, max_batch=max_batch)
+    gens = agree(pair, prompts, settings, drafters, rules, max_batch=max_batch)
+    shared = max((s.rows for g in gens for s in g.trace.steps), default=0)
+    assert 1 <= shared <= max_batch
+    assert shared > 1 or max_batch == 1, "the rows never met"
 
 
 def test_rows_that_join_while_others_decode_and_leave_before_them_change_nothing(pair):
@@ -626,4 +629,5 @@ def test_a_shared_beginning_is_read_once_by_rows_that_start_together(long_pair):
 def test_gpt2_rows_agree_too_when_the_model_is_larger_than_a_bucket():
     pair = Pair.from_models(tiny_gpt2(V, context=512), None)
     prompts = random_prompts(12, (BUCKET - 2, 3, BUCKET + 9))
-    agree(pair, prompts, [DecodeSettings(max_new_tokens=20)] * 3, ["prompt_lookup"] * 3, ["rejection"] * 3)
+    gens = agree(pair, prompts, [DecodeSettings(max_new_tokens=20)] * 3, ["prompt_lookup"] * 3, ["rejection"] * 3)
+    assert max(s.rows for g in gens for s in g.trace.steps) == 3, "the rows never met"

@@ -14,7 +14,7 @@ import engine
 from engine.bench import sweep as room
 from engine.bench.curves import Stopped
 from engine.bench.suites import BenchPrompt
-from engine.bench.sweep import sentence, sweep
+from engine.bench.sweep import sweep, told
 from engine.bench.sweep_plan import SweepPlan, Task, configuration, fingerprint
 from engine.bench.sweep_point import groups_of, measure_point
 from engine.runs import RunStore, holder
@@ -408,7 +408,7 @@ def test_batches_hold_every_prompt_and_are_all_full():
 
 
 def test_sentences_of_errors():
-    assert sentence(engine.EngineError("too long\nfor it")) == "too long"
-    assert sentence(MemoryError()) == "out of memory; try a smaller batch"
-    assert sentence(RuntimeError("a bad shape")) == "RuntimeError: a bad shape"
-    assert "out of memory" in sentence(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 GB"))
+    assert told(engine.EngineError("too long\nfor it")) == "too long"
+    assert told(MemoryError()) == "out of memory; try a smaller batch"
+    assert told(RuntimeError("a bad shape")) == "RuntimeError: a bad shape"
+    assert "out of memory" in told(RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 8 GB"))
