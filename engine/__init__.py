@@ -16,17 +16,22 @@ from engine.bench import (
 from engine.decode import Generation, Stream, generate, stream
 from engine.drafters import DRAFTERS
 from engine.errors import EngineError, UnsupportedModelError, VocabularyError
+from engine.memory import OutputMemory
 from engine.pair import Pair, load_pair
 from engine.prefix import PrefixCache
-from engine.settings import DecodeSettings
+from engine.settings import K_CONTROLS, DecodeSettings
 from engine.stats import Stats, compute_stats
 from engine.trace import Alternative, Proposal, Replacement, Step, TokenText, Trace
+from engine.verify import EXACT, LOSSY, Verdict, verify_chain, verify_tree
 from engine.verify import METHODS as VERIFIERS
-from engine.verify import Verdict, verify_chain
+from engine.vocabulary import VocabularyReport, check_vocabularies
 from engine.weights import WeightsError
 
 __all__ = [
     "DRAFTERS",
+    "EXACT",
+    "K_CONTROLS",
+    "LOSSY",
     "VERIFIERS",
     "Alternative",
     "Batch",
@@ -38,6 +43,7 @@ __all__ = [
     "Divergence",
     "EngineError",
     "Generation",
+    "OutputMemory",
     "Pair",
     "PrefixCache",
     "Proposal",
@@ -52,8 +58,10 @@ __all__ = [
     "UnsupportedModelError",
     "Verdict",
     "VocabularyError",
+    "VocabularyReport",
     "WeightsError",
     "best_point",
+    "check_vocabularies",
     "compare",
     "compute_stats",
     "first_divergence",
@@ -65,4 +73,5 @@ __all__ = [
     "stream",
     "tune_k",
     "verify_chain",
+    "verify_tree",
 ]

@@ -17,6 +17,7 @@ from engine.clock import Stopwatch
 from engine.decode import Emission, case_of, propose, record, settle
 from engine.drafters import Draft
 from engine.errors import EngineError
+from engine.memory import OutputMemory
 from engine.pair import Pair
 from engine.prefix import PrefixCache
 from engine.runner import PREFILL_CHUNK
@@ -66,11 +67,13 @@ class Batch:
         cancel: threading.Event | None = None,
         alternatives: int = 0,
         chat: bool = True,
+        memory: OutputMemory | None = None,
+        tenant: str = "",
     ) -> BatchRow:
         """Puts a prompt behind those that wait; arguments as in `engine.generate`. Raises EngineError for one that
         cannot be decoded, and the batch goes on without it. cancel: ends this row alone, within one step."""
         args = (self.pair, prompt, settings, drafter, verifier, cancel, alternatives, chat, self.prefix_cache)
-        row = BatchRow(0, *args)
+        row = BatchRow(0, *args, memory, tenant)
         with self._submitting:
             row.index = self._submitted
             self._submitted += 1
@@ -91,8 +94,12 @@ class Batch:
         if not self._stepping.acquire(blocking=False):
             raise EngineError("this batch is being stepped by another thread; submit from any, step from one")
         try:
-            if len(self._live) + len(self._queue) > 1:
+            with self._submitting:
+                rows = [*self._live, *self._queue]
+            if len(rows) > 1:
                 _ = self.target.reads_rows_together  # asked once, before the clock runs
+            for row in rows:
+                row.control.prepare(min(len(rows), self.max_batch))
             self._idle += time.perf_counter() - self._left_at
             return self._step()
         except BaseException:
@@ -155,12 +162,12 @@ class Batch:
             if left < 1:
                 break
             with self._alone(row):
-                read, logits = row.read_prompt(left)
+                read, reading = row.read_prompt(left)
                 left -= read
                 self._turns.remove(row)
                 self._turns.append(row)  # behind the others
-                if logits is not None and (draft := self._draft(row)) is not None:
-                    ready.append(Ready(row, draft, logits, 1))
+                if reading is not None and (draft := self._draft(row)) is not None:
+                    ready.append(Ready(row, draft, reading, 1))
         return ready
 
     def _draft(self, row: BatchRow) -> Draft | None:
@@ -172,25 +179,28 @@ class Batch:
         shared = Stopwatch(self.target.device)
         ids = [[*row.unread, *draft.tokens] for row, draft in zip(front, drafts, strict=True)]
         keep = [len(draft.tokens) + 1 for draft in drafts]
+        trees = [draft.parents for draft in drafts]
+        taps = tuple(sorted({tap for row in front for tap in row.taps}))
         with shared.running():
-            logits = self.target.forward_rows(ids, self.cache.rows(0, len(front)), keep)  # for each row: [k+1, V]
+            readings = self.target.read_rows(ids, self.cache.rows(0, len(front)), keep, trees, taps)
         self._forwards += 1
         self._shared += len(front)
         for row in front:
             row.verifying.laps += shared.laps
             if len(front) > 1 and not self.target.reads_rows_together:
                 row.notices = (ONE_BY_ONE.format(name=self.target.name),)
-        return [Ready(row, d, x, len(front)) for row, d, x in zip(front, drafts, logits, strict=True)]
+        return [Ready(row, d, x, len(front)) for row, d, x in zip(front, drafts, readings, strict=True)]
 
     def _emit(self, ready: list[Ready]) -> list[tuple[BatchRow, Emission, int]]:
         """All rows are judged together: one host read for the batch."""
         emissions = []
-        judged = judge_cases([case_of(r.row, r.draft, r.logits) for r in ready]) if ready else []
+        judged = judge_cases([case_of(r.row, r.draft, r.reading.logits) for r in ready]) if ready else []
         for r, found in zip(ready, judged, strict=True):
             with self._alone(r.row):
                 if isinstance(found, EngineError):
                     raise found
-                emissions.append((r.row, settle(r.row, r.draft, r.logits, found), r.rows))
+                emission = settle(r.row, r.draft, r.reading, found, r.row.drafting)
+                emissions.append((r.row, emission, r.rows))
         return emissions
 
     def _record(self, row: BatchRow, emission: Emission, rows: int, done: float) -> Step:

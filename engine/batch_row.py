@@ -4,10 +4,10 @@ import time
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from torch import Tensor
-
 from engine.clock import Stopwatch
+from engine.decode import show
 from engine.drafters import Draft
+from engine.runner import Reading
 from engine.sequence import Run
 
 
@@ -38,9 +38,9 @@ class BatchRow(Run):
         """Tokens of the prompt, those of them reused, those emitted."""
         return [len(self.prompt.ids), self.reused, sum(len(step.emitted) for step in self.steps)]
 
-    def read_prompt(self, most: int) -> tuple[int, Tensor | None]:
-        """Reads up to `most` more prompt tokens. Returns how many, and the logits behind the last one once it is read:
-        [1, V]. The last piece waits until a draft model has read its own."""
+    def read_prompt(self, most: int) -> tuple[int, Reading | None]:
+        """Reads up to `most` more prompt tokens. Returns how many, and what the last piece came to, with the logits
+        behind it, [1, V]. It waits until a draft model has read its own."""
         with self.drafting.running():
             if self.drafter and self.draft_room > 0 and getattr(self.drafter, "begins_in_pieces", False):
                 self.begun = min(self.begun + most, len(self.context))
@@ -53,18 +53,22 @@ class BatchRow(Run):
             last = len(piece) == len(self.unread)
             if last and self.begun < len(self.context):
                 return most, None
-            logits = self.target.forward(piece, self.cache, keep=1)
+            reading = self.target.read(piece, self.cache, 1, None, self.taps)
             if not last:
                 self.share_prefix()
-        return len(piece), logits if last else None
+        if not last:
+            with self.drafting.running():
+                show(self, self.cache.length, 0, reading, ())
+        return len(piece), reading if last else None
 
 
 class Ready(NamedTuple):
-    """A row whose draft, or prompt, has been read. logits: [k+1, V]; rows: those that shared the forward."""
+    """A row whose draft, or prompt, has been read. reading: with the logits [n+1, V]; rows: those that shared the
+    forward."""
 
     row: BatchRow
     draft: Draft
-    logits: Tensor
+    reading: Reading
     rows: int
 
 

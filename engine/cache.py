@@ -10,7 +10,7 @@ read alone while its neighbours stay as they are.
 """
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -164,6 +164,10 @@ class SlotCache(Cache):
         """Rows [start, start + count) as a cache of their own, on the same buffers and lengths."""
         return _Rows(self.of, slice(start, start + count))
 
+    def first_layers(self, count: int) -> "SlotCache":
+        """The first `count` layers as a cache of their own, on the same buffers and lengths."""
+        return _Rows(self.of, self.span, count)
+
     def aligned(self, live: Tensor) -> Tensor:
         """Hook for `right_aligned`: [rows, heads, live, head_dim] as attention is to read it."""
         return live
@@ -206,6 +210,16 @@ class SlotCache(Cache):
         if not 0 <= length <= self.lengths[row]:
             raise ValueError(f"cannot roll back to {length}: row {row} holds {self.lengths[row]} tokens")
         self.of._lengths[(self.span.start or 0) + row] = length
+
+    @torch.inference_mode()
+    def keep(self, length: int, path: Sequence[int], row: int = 0) -> None:
+        """Of what row `row` holds from `length` on, only the tokens at `path`, counted from there and rising, stay:
+        they move up behind `length`. What a verified tree leaves of its branches; a chain's moves nothing."""
+        if [*path] != [*range(len(path))]:
+            for keys in self._row_buffers():
+                live = keys[row][..., length:, :]
+                live[..., : len(path), :] = live[..., [*path], :]
+        self.rollback(length + len(path), row)
 
     def crop(self, tokens_to_remove: int) -> None:
         """transformers' name for a rollback of every row."""
@@ -295,9 +309,9 @@ class SlotCache(Cache):
 
 
 class _Rows(SlotCache):
-    def __init__(self, of: SlotCache, span: slice) -> None:
+    def __init__(self, of: SlotCache, span: slice, layers: int | None = None) -> None:
         self._of, self.span = of, span
-        self.slot_layers = [SlotLayer(self, layer) for layer in of.slot_layers]
+        self.slot_layers = [SlotLayer(self, layer) for layer in of.slot_layers[:layers]]
         Cache.__init__(self, layers=[*self.slot_layers])
 
 

@@ -7,7 +7,7 @@ only. Whether it may stand in for a model is not guessed from names: `fuse` comp
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -17,14 +17,35 @@ from engine.cache import SlotCache
 from engine.linear import Linear, MakeLinear, RmsNorm
 from engine.place import Place, StaticPlace
 from engine.support import text_config
+from engine.tree import Block
 
 FAMILIES = ("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 # Rotations that are the same at every length.
 STATIC_ROPE = ("default", "linear", "llama3", "yarn")
 
 
+class Asked(NamedTuple):
+    """What a forward is to say. keep: of how many last positions the logits. blocks: for each row how its tokens follow
+    each other, where any is a tree. taps: which hidden states; layer i's input for i >= 0, and -1 for what the head
+    reads. layers: how many layers to run, None for all."""
+
+    keep: int
+    blocks: Sequence[Block] | None = None
+    taps: tuple[int, ...] = ()
+    layers: int | None = None
+
+
+class Read(NamedTuple):
+    """logits: [rows, keep, V]. hidden: for each tap [rows, width, hidden]."""
+
+    logits: Tensor
+    hidden: dict[int, Tensor]
+
+
 # Runs the layers: see `FusedDecoder.body`.
-Body = Callable[[Tensor, Tensor, Sequence[Tensor], Sequence[Tensor], Sequence[Tensor], Place], Tensor]
+Body = Callable[
+    [Tensor, Tensor, Sequence[Tensor], Sequence[Tensor], Sequence[Tensor], Place, tuple[int, ...]], tuple[Tensor, ...]
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +138,19 @@ class FusedDecoder:
     def forward(self, ids: Tensor, cache: SlotCache, keep: int) -> Tensor:
         """ids [rows, width] are read behind what each row of the cache holds. Returns [rows, keep, V], the logits of
         the last `keep` positions. The caller reserves and advances the cache."""
-        return self.read(ids, cache, keep, self.body)
+        return self.read(ids, cache, Asked(keep), self.body).logits
 
-    def read(self, ids: Tensor, cache: SlotCache, keep: int, body: Body) -> Tensor:
-        """`forward` with another way to run the layers."""
-        place = Place(cache.lengths, ids.shape[1], self.heads // self.kv_heads, self.embedding)
-        return self._read(ids, self.stack(cache), place, self.rotations_to(place.end), keep, body)
+    def read(self, ids: Tensor, cache: SlotCache, asked: Asked, body: Body | None = None) -> Read:
+        """`forward` with more to ask for, and perhaps another way to run the layers."""
+        place = Place(cache.lengths, ids.shape[1], self.heads // self.kv_heads, self.embedding, asked.blocks)
+        return self._read(ids, self.stack(cache), place, self.rotations_to(place.end), asked, body or self.body)
 
     def forward_static(self, ids: Tensor, lengths: Tensor, stack: Tensor, end: int, rotations: Tensor) -> Tensor:
         """`forward` with every number that changes from step to step in a tensor, for a CUDA graph: ids [rows, width]
         are read behind lengths [rows], with keys and values in `stack`, of which `end` positions are read, and at
         least as many `rotations`. Returns [rows, width, V]."""
         place = StaticPlace(lengths, ids.shape[1], end, self.heads // self.kv_heads, self.embedding)
-        return self._read(ids, stack, place, rotations, ids.shape[1], self.body)
+        return self._read(ids, stack, place, rotations, Asked(ids.shape[1]), self.body).logits
 
     def stack(self, cache: SlotCache) -> Tensor:
         """[layers, rows, 2 * kv_heads, capacity, head_dim]: where this decoder keeps the keys and values of a cache."""
@@ -142,16 +163,21 @@ class FusedDecoder:
             self.rotations = table = self._rotations(2 * end)
         return table
 
-    def _read(self, ids: Tensor, stack: Tensor, place: Place, rotations: Tensor, keep: int, body: Body) -> Tensor:
-        """ids [rows, width] -> [rows, keep, V]. body: what runs the layers, `self.body` or a recording of it."""
-        rows, width = ids.shape
+    def _read(self, ids: Tensor, stack: Tensor, place: Place, rotations: Tensor, asked: Asked, body: Body) -> Read:
+        """ids [rows, width]. body: what runs the layers, `self.body` or a recording of it."""
+        (rows, width), keep, hidden = ids.shape, asked.keep, self.embedding.shape[1]
         rotation = place.rotation(rotations)  # [rows or 1, width, 1, head_dim / 2]
-        live = stack[:, :, :, : place.end]  # [layers, rows, 2 * kv, end, head_dim]
+        live = stack[: asked.layers, :, :, : place.end]  # [layers, rows, 2 * kv, end, head_dim]
         keys, values = live[:, :, : self.kv_heads].unbind(0), live[:, :, self.kv_heads :].unbind(0)
+        targets = place.targets(stack[: asked.layers])
         x = F.embedding(ids, self.embedding)  # [rows, width, hidden]
-        x = body(x, rotation, keys, values, place.targets(stack), place)  # [rows * width, hidden]
+        inner = tuple(tap for tap in asked.taps if tap >= 0)
+        x, *tapped = body(x, rotation, keys, values, targets, place, inner)  # [rows * width, hidden] each
+        seen = {tap: t.view(rows, width, hidden) for tap, t in zip(inner, tapped, strict=True)}
+        if len(inner) < len(asked.taps):
+            seen[-1] = self.norm(x).view(rows, width, hidden)
         x = x.view(rows, width, -1)[:, width - keep :].reshape(rows * keep, -1)  # what the head is asked for
-        return self.head.normed(x, self.norm).view(rows, keep, -1)
+        return Read(self.head.normed(x, self.norm).view(rows, keep, -1), seen)
 
     def body(
         self,
@@ -161,13 +187,19 @@ class FusedDecoder:
         values: Sequence[Tensor],
         targets: Sequence[Tensor],
         place: Place,
-    ) -> Tensor:
-        """All layers: x [rows, width, hidden] -> [rows * width, hidden]. keys, values, targets: one a layer. Everything
-        that changes from step to step is a tensor here, so that this may be recorded once; see `engine.recorded`."""
+        taps: tuple[int, ...] = (),
+    ) -> tuple[Tensor, ...]:
+        """The first layers, as many as there are keys: x [rows, width, hidden] -> [rows * width, hidden], and the same
+        of what went into each layer of `taps`. keys, values, targets: one a layer. Everything that changes from step to
+        step is a tensor here, so that this may be recorded once; see `engine.recorded`."""
         rows, width = x.shape[:2]
+        tapped: dict[int, Tensor] = {}
         heads, kv, dim = self.heads, self.kv_heads, self.head_dim
         x = x.view(-1, self.embedding.shape[1])
-        for layer, k, v, target in zip(self.layers, keys, values, targets, strict=True):
+        layers = self.layers[: len(keys)]
+        for i, (layer, k, v, target) in enumerate(zip(layers, keys, values, targets, strict=True)):
+            if i in taps:
+                tapped[i] = x.clone()  # x is added to in place
             y = layer.qkv.normed(x, layer.attention_norm).view(rows, width, heads + 2 * kv, dim)
             q, qk, fresh = y[:, :, :heads], y[:, :, : heads + kv], y[:, :, heads:]
             if layer.qk_norm is not None:
@@ -177,7 +209,7 @@ class FusedDecoder:
             x = layer.out.add_to(x, self._attend(q, k, v, rows, place))
             gate, up = layer.gate_up.normed(x, layer.mlp_norm).chunk(2, -1)
             x = layer.down.add_to(x, F.silu(gate).mul_(up))
-        return x
+        return x, *(tapped[i] for i in taps)
 
     def _turn(self, qk: Tensor, rotation: Tensor) -> None:
         """Rotates [rows, width, heads, head_dim] in place, pair by pair, in float32 whatever its dtype."""

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from engine.buffers import BufferPool, length_bucket, same_memory
 from engine.cache import SlotCache
-from engine.fused import FusedDecoder
+from engine.fused import Asked, FusedDecoder, Read
 from engine.transfer import upload
 
 # Graphs that are kept; the one that has not been used for longest makes room. A graph holds little memory of its own.
@@ -129,6 +129,12 @@ class GraphedDecoder:
                 graph.replay()
                 return graph.out[:, width - keep :].clone()  # the next replay writes over it
         return self.fused.forward(ids, cache, keep)
+
+    def read(self, ids: Tensor, cache: SlotCache, asked: Asked) -> Read:
+        """See `FusedDecoder.read`. Trees, hidden states and the first layers alone are read eagerly."""
+        if asked == Asked(asked.keep):
+            return Read(self.forward(ids, cache, asked.keep), {})
+        return self.fused.read(ids, cache, asked)
 
     def _graph(self, ids: Tensor, lengths: Tensor, stack: Tensor, end: int) -> Graph | None:
         """The graph with its inputs filled in. None where it cannot be captured."""

@@ -1,6 +1,7 @@
-"""Pair: a target, perhaps a draft, and the tokenizer that they share. Made by `load_pair` or from loaded models."""
+"""Pair: a target, perhaps a draft, and their tokenizers. Made by `load_pair` or from loaded models."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from engine.errors import EngineError
 from engine.linear import QUANTIZATIONS
 from engine.runner import Runner
 from engine.text import Encoded, Prompt, TokenReader, encode_prompt
-from engine.vocabulary import check_same_vocabulary, vocabulary_size
+from engine.vocabulary import ForeignMethod, VocabularyReport, compare, vocabulary_size
 from engine.weights import PRESETS, Progress, resolve
 
+HEADS = ("eagle", "medusa")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -23,6 +25,9 @@ class Pair:
 
     target, draft: runners; draft is None where only draftless methods are meant. tokenizer: the target's, None when
     prompts will be token ids only. eos_ids: every id that ends the output. notices: what a user should know.
+    draft_tokenizer: the draft's own, None where it uses the target's. vocabulary: how the two compare, None where both
+    mean the same by the same ids. heads: folders of trained heads by drafter ("eagle", "medusa"), in place of those
+    that come with specscope.
     """
 
     name: str
@@ -33,6 +38,9 @@ class Pair:
     eos_ids: frozenset[int]
     unknown_id: int
     notices: tuple[str, ...] = ()
+    draft_tokenizer: Any = None
+    vocabulary: VocabularyReport | None = None
+    heads: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_models(
@@ -45,11 +53,14 @@ class Pair:
         target_name: str | None = None,
         draft_name: str | None = None,
         quantization: str | None = None,
+        foreign_method: ForeignMethod | None = None,
+        heads: Mapping[str, str] | None = None,
     ) -> "Pair":
         """From loaded transformers causal LMs. tokenizer None: prompts are token ids. draft_tokenizer None: the
         draft shares the target's. quantization None runs the models as they are; "none", "int8", "int4" or "fp8" makes
-        their layers fast for their device and uses the models up. Raises UnsupportedModelError, VocabularyError or
-        EngineError with one sentence."""
+        their layers fast for their device and uses the models up. foreign_method: how a draft with another vocabulary
+        drafts, "intersection" or "reencoding"; None takes what suits the two (`engine.check_vocabularies`). Raises
+        UnsupportedModelError, VocabularyError or EngineError with one sentence."""
         target_name = target_name or _name_of(target)
         draft_name = draft_name or (_name_of(draft) if draft is not None else None)
         size = vocabulary_size(tokenizer) if tokenizer is not None else 2**62
@@ -63,9 +74,10 @@ class Pair:
         runner = Runner(target, target_name, size, quantization)
         drafter: Runner | None = None
         notices: tuple[str, ...] = ()
+        vocabulary: VocabularyReport | None = None
         if draft is not None:
             if tokenizer is not None and draft_tokenizer is not None:
-                notices = check_same_vocabulary(tokenizer, draft_tokenizer, target_name, str(draft_name))
+                vocabulary, notices = compare(tokenizer, draft_tokenizer, target_name, str(draft_name), foreign_method)
             own = vocabulary_size(draft_tokenizer) if draft_tokenizer is not None else size
             drafter = runner if draft is target else Runner(draft, str(draft_name), own, quantization)
         named = (getattr(tokenizer, name, None) for name in ("unk_token_id", "pad_token_id"))
@@ -79,6 +91,9 @@ class Pair:
             eos_ids=_eos_ids(target, tokenizer),
             unknown_id=int(unknown),
             notices=(*notices, *_default_notices(target)),
+            draft_tokenizer=draft_tokenizer if draft is not None else None,
+            vocabulary=vocabulary,
+            heads=_checked_heads(heads),
         )
 
     @property
@@ -113,7 +128,7 @@ class Pair:
         return self.dtype if self.quantization == "none" else self.quantization
 
     def describe(self) -> dict[str, Any]:
-        """JSON-ready: names, dtype, device, context lengths."""
+        """JSON-ready: names, dtype, device, context lengths, and how a foreign vocabulary compares."""
         draft = self.draft
         return {
             "name": self.name,
@@ -125,6 +140,7 @@ class Pair:
             "context_length": self.context_length,
             "draft_context_length": draft.context_length if draft else None,
             "vocab_size": self.target.vocab_size,
+            "vocabulary": self.vocabulary and self.vocabulary.as_dict(),
         }
 
 
@@ -138,13 +154,15 @@ def load_pair(
     quantization: str | None = None,
     trust_remote_code: bool = False,
     progress: Progress | None = None,
+    foreign_method: ForeignMethod | None = None,
+    heads: Mapping[str, str] | None = None,
 ) -> Pair:
     """A preset by name (`load_pair("embedded")`), or target and draft each as a hub id, a folder or a .gguf file.
 
     device: "auto" (CUDA when there is one, else CPU) or a torch device. dtype: "auto" (float32 on CPU, the
     checkpoint's own on CUDA) or float32 | bfloat16 | float16. quantization: None or "none" keeps the weights' numbers;
-    "int8" and "int4" (CPU) and "fp8" (GPU) round them. On a CPU torch's thread count is set to the quickest. Raises
-    WeightsError or EngineError with one sentence.
+    "int8" and "int4" (CPU) and "fp8" (GPU) round them. foreign_method, heads: see `Pair`. On a CPU torch's thread
+    count is set to the quickest. Raises WeightsError or EngineError with one sentence.
     """
     quantization = "none" if quantization is None else quantization
     if quantization not in QUANTIZATIONS:
@@ -180,6 +198,8 @@ def load_pair(
         target_name=_short(source),
         draft_name=_short(draft) if draft else None,
         quantization=quantization,
+        foreign_method=foreign_method,
+        heads=heads,
     )
     choose_threads(pair.target)
     return pair
@@ -248,6 +268,13 @@ def _dtype(dtype: str, device: torch.device) -> Any:
 
 def _share_weights(one: Any, other: Any) -> bool:
     return bool({id(p) for p in one.parameters()} & {id(p) for p in other.parameters()})
+
+
+def _checked_heads(heads: Mapping[str, str] | None) -> dict[str, str]:
+    unknown = [name for name in heads or () if name not in HEADS]
+    if unknown:
+        raise EngineError(f"heads are given for {' and '.join(HEADS)}, not for {unknown[0]!r}")
+    return {name: str(folder) for name, folder in (heads or {}).items()}
 
 
 def _name_of(model: Any) -> str:

@@ -33,20 +33,25 @@ def record_step(
     rows: int = 1,
 ) -> Step:
     """p: [k+1, V] the target's law; logits: [k+1, V] what it was made from; seconds: draft, verify, other."""
-    stands = min(verdict.num_accepted, len(cut.ids))
+    stands = {*verdict.path[: len(cut.ids)]}
     whole = len(cut.ids) == verdict.num_accepted + 1
+    reached = {-1, *verdict.path}
+    taken = {draft.parent(i): i for i in verdict.path}
     target_top, draft_top = _tops(p, logits, draft, settings, alternatives, read)
     proposals = []
     for i, (token, test) in enumerate(zip(draft.tokens, verdict.tests, strict=True)):
-        status: Status = "accepted" if i < stands else "rejected" if whole else "ignored"
-        # Token by token, nothing is tested behind the first rejection; block verification tests every prefix.
-        tested = not settings.greedy and (verifier == "block" or i <= verdict.num_accepted)
-        u = test.u if tested else None
-        proposals.append(Proposal(read(token), test.p, test.q, u, test.accept, status, target_top[i], draft_top[i]))
-    last = verdict.num_accepted
-    replacement = (
-        Replacement(verdict.kind, read(verdict.next_token), verdict.next_p, target_top[last]) if whole else None
-    )
+        parent = draft.parent(i)
+        status: Status = "accepted" if i in stands else "rejected" if whole else "ignored"
+        # A token is tested when the one before it stands and no sibling was taken first. Block verification tests every
+        # prefix. Nothing is drawn at temperature 0, nor for typical acceptance.
+        tested = verifier == "block" or (parent in reached and i <= taken.get(parent, i))
+        u = test.u if tested and not settings.greedy and verifier != "typical" else None
+        tops = target_top[parent + 1], draft_top[i]
+        follows = None if parent == i - 1 else parent
+        source = draft.sources[i] if draft.sources else None
+        proposals.append(Proposal(read(token), test.p, test.q, u, test.accept, status, *tops, follows, source))
+    last = target_top[verdict.path[-1] + 1 if verdict.path else 0]
+    replacement = Replacement(verdict.kind, read(verdict.next_token), verdict.next_p, last) if whole else None
     draft_s, verify_s, other_s = seconds
     return Step(
         index=index,

@@ -16,13 +16,15 @@ import torch
 from torch import Tensor
 
 from engine.cache import SlotCache
-from engine.fused import FusedDecoder
+from engine.fused import Asked, FusedDecoder, Read
 from engine.place import Place
 
 # Forwards of more tokens are long enough for Python's part not to matter, and prompts need no recording.
 MOST_TOKENS = 64
 # The tracer is one a process.
 _TRACER = threading.Lock()
+# One token a row; rows of several lengths; one row; how many layers; which of them are tapped.
+Key = tuple[bool, bool, bool, int, tuple[int, ...]]
 _unoptimised: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
 _trace: Any = torch.jit.trace
 
@@ -36,12 +38,16 @@ class RecordedDecoder:
 
     def __init__(self, fused: FusedDecoder) -> None:
         self.fused = fused
-        self.recordings: dict[tuple[bool, bool, bool], Any] = {}
+        self.recordings: dict[Key, Any] = {}
 
     def forward(self, ids: Tensor, cache: SlotCache, keep: int) -> Tensor:
         """See `FusedDecoder.forward`."""
+        return self.read(ids, cache, Asked(keep)).logits
+
+    def read(self, ids: Tensor, cache: SlotCache, asked: Asked) -> Read:
+        """See `FusedDecoder.read`."""
         short = ids.numel() <= MOST_TOKENS
-        return self.fused.read(ids, cache, keep, self._replay if short else self.fused.body)
+        return self.fused.read(ids, cache, asked, self._replay if short else self.fused.body)
 
     def _replay(
         self,
@@ -51,34 +57,35 @@ class RecordedDecoder:
         values: Sequence[Tensor],
         targets: Sequence[Tensor],
         place: Place,
-    ) -> Tensor:
+        taps: tuple[int, ...],
+    ) -> tuple[Tensor, ...]:
         """See `FusedDecoder.body`."""
         extra = tuple(t for t in (place.mask, place.positions, place.rows) if t is not None)
         given = (x, rotation, tuple(keys), tuple(values), tuple(targets), *extra)
         # A kernel may be another for a single row of input.
-        key = (place.single, place.positions is not None, x.shape[0] == 1)
+        key = (place.single, place.positions is not None, x.shape[0] == 1, len(keys), taps)
         if key not in self.recordings:
             with _TRACER:
                 if key not in self.recordings:
                     self.recordings[key] = self._record(key, given)
         recording = self.recordings[key]
         if recording is None:
-            return self.fused.body(x, rotation, keys, values, targets, place)
+            return self.fused.body(x, rotation, keys, values, targets, place, taps)
         # The optimiser would specialise the trace for each new length, which takes a second every time.
         with _unoptimised(False):
-            out: Tensor = recording(*given)
-        return out
+            out = recording(*given)
+        return out if taps else (out,)
 
-    def _record(self, key: tuple[bool, bool, bool], given: tuple[Any, ...]) -> Any:
+    def _record(self, key: Key, given: tuple[Any, ...]) -> Any:
         one_row = key[0] and key[2]
-        if not all(p.traceable(one_row) for layer in self.fused.layers for p in layer.projections):
+        if not all(p.traceable(one_row) for layer in self.fused.layers[: key[3]] for p in layer.projections):
             return None
         try:
             with warnings.catch_warnings(), _unoptimised(False):
                 # Those that the tracer has of every Python number it meets, and of its own retirement.
                 warnings.simplefilter("ignore")
                 # Tracing runs what it records. It writes keys behind the live part, as the replay then does again.
-                found = _trace(_Body(self.fused, *key[:2]), _copied(given), check_trace=False)
+                found = _trace(_Body(self.fused, key), _copied(given), check_trace=False)
         except RuntimeError:  # what the tracer cannot write down runs without it
             return None
         return found
@@ -88,10 +95,10 @@ class _Body(torch.nn.Module):
     """The layers as the tracer wants them: tensors in, tensor out, and every packed weight an attribute of a module,
     which is how the tracer knows it again."""
 
-    def __init__(self, fused: FusedDecoder, single: bool, ragged: bool) -> None:
+    def __init__(self, fused: FusedDecoder, key: Key) -> None:
         super().__init__()
-        self.fused, self.single, self.ragged = fused, single, ragged
-        for i, layer in enumerate(fused.layers):
+        self.fused, (self.single, self.ragged, _, layers, self.taps) = fused, key
+        for i, layer in enumerate(fused.layers[:layers]):
             for j, projection in enumerate(layer.projections):
                 packed = getattr(projection, "packed", None)
                 if packed is not None:
@@ -111,10 +118,12 @@ class _Body(torch.nn.Module):
         values: tuple[Tensor, ...],
         targets: tuple[Tensor, ...],
         *extra: Tensor,
-    ) -> Tensor:
+    ) -> Any:
         mask = extra[0] if extra else None
         positions, rows = (extra[1], extra[2]) if self.ragged else (None, None)
-        return self.fused.body(x, rotation, keys, values, targets, Place.of(self.single, mask, positions, rows))
+        place = Place.of(self.single, mask, positions, rows)
+        out = self.fused.body(x, rotation, keys, values, targets, place, self.taps)
+        return out if self.taps else out[0]
 
 
 def _copied(given: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ Only this file knows what transformers calls things in which version.
 import inspect
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,11 +16,13 @@ from transformers import GPT2Model
 from engine.cache import BUCKET, SlotCache
 from engine.errors import EngineError, UnsupportedModelError
 from engine.fast import make_fast, read_bytes
-from engine.fused import is_spent
+from engine.fused import Asked, Read, is_spent
 from engine.gpu import graphed
 from engine.recorded import RecordedDecoder
+from engine.shallow import first_layers
 from engine.support import check_supported, context_length, text_config
 from engine.transfer import upload
+from engine.tree import Block, Parents, block_of
 
 # Largest difference that rounding may make, in standard deviations of the logits: float32; half precision or int8.
 ROUNDING, HALF_ROUNDING = 1e-2, 0.5
@@ -32,6 +34,13 @@ if "cache" not in inspect.signature(GPT2Model.forward).parameters:
 PREFILL_CHUNK = 256
 # Positions that are set aside before they are needed: for one run, and for all rows of a batch together.
 MOST_EXPECTED, MOST_EXPECTED_TOGETHER = 8192, 32768
+
+
+class Reading(NamedTuple):
+    """logits: [keep, vocab_size]. hidden: of each tap asked for, [len(ids), hidden_size]."""
+
+    logits: Tensor
+    hidden: dict[int, Tensor]
 
 
 class Runner:
@@ -62,6 +71,7 @@ class Runner:
         self.num_layers = int(text_config(model).num_hidden_layers)
         self.device = model.get_input_embeddings().weight.device
         self.dtype = model.get_input_embeddings().weight.dtype
+        self._tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
         accepts = inspect.signature(model.forward).parameters
         self._cache_name = next((n for n in CACHE_NAMES if n in accepts), CACHE_NAMES[0])
         self._keeps_last = "logits_to_keep" in accepts
@@ -71,6 +81,7 @@ class Runner:
         self.recorded = RecordedDecoder(self.fused) if self.fused and self.device.type == "cpu" else None
         self.read_bytes = read_bytes(model, self.fused)
         self.threads: int | None = None  # what `engine.cpu.choose_threads` found quickest
+        self._shallows: dict[int, Any] = {}
         self._check_rollback()
 
     @torch.inference_mode()
@@ -115,20 +126,35 @@ class Runner:
             rows = min(rows, MOST_EXPECTED_TOGETHER // BUCKET)
             cache.expect(min(positions, MOST_EXPECTED, MOST_EXPECTED_TOGETHER // rows), rows)
 
-    @torch.inference_mode()
     def forward(self, ids: Sequence[int] | Tensor, cache: SlotCache, keep: int) -> Tensor:
         """Reads `ids`, on the host or [width] on the device, behind what the cache holds and remembers them.
 
         Returns the logits of the last `keep` positions, [keep, vocab_size] (padded vocabulary cut off), in the
         model's dtype.
         """
-        cache.reserve(len(ids))
-        batch = ids if isinstance(ids, Tensor) else upload(ids, self.device)
-        logits = self._logits(batch[None], cache, keep)
-        cache.advance(len(ids))
-        return logits[0, -keep:, : self.vocab_size]
+        return self.read(ids, cache, keep).logits
 
     @torch.inference_mode()
+    def read(
+        self,
+        ids: Sequence[int] | Tensor,
+        cache: SlotCache,
+        keep: int,
+        parents: Parents | None = None,
+        taps: tuple[int, ...] = (),
+        layers: int | None = None,
+    ) -> Reading:
+        """`forward` with more to ask for. parents: the last ids are a tree, which follows the ids before it; the cache
+        then holds all its branches, and `SlotCache.keep` says which stays. taps: which hidden states to give back:
+        i >= 0 is what goes into layer i, -1 what the head reads. layers: run so many of the first alone, with the
+        model's own last norm and head behind them."""
+        cache.reserve(len(ids))
+        batch = ids if isinstance(ids, Tensor) else upload(ids, self.device)
+        blocks = None if parents is None else [block_of(len(ids) - len(parents), parents, len(ids))]
+        read = self._read(batch[None], cache, Asked(keep, blocks, taps, layers))
+        cache.advance(len(ids))
+        return Reading(read.logits[0, -keep:, : self.vocab_size], {tap: h[0] for tap, h in read.hidden.items()})
+
     def forward_rows(self, ids: Sequence[Sequence[int]], cache: SlotCache, keep: Sequence[int]) -> list[Tensor]:
         """Reads ids[r] behind what row r of the cache holds, for all rows in one forward; each at least one id.
 
@@ -136,16 +162,43 @@ class Runner:
         on the right, where causal masking keeps what they read out of everybody's sight. Where `reads_rows_together`
         is False, and where padding would stand past the model's context, the rows are read one by one.
         """
-        end = cache.length + max(map(len, ids))
-        if len(ids) == 1 or not self.reads_rows_together or end > (self.context_length or end):
-            return [self.forward(row, cache.rows(r, 1), k) for r, (row, k) in enumerate(zip(ids, keep, strict=True))]
-        return self._forward_together(ids, cache, keep)
+        return [reading.logits for reading in self.read_rows(ids, cache, keep)]
 
-    def _forward_together(self, ids: Sequence[Sequence[int]], cache: SlotCache, keep: Sequence[int]) -> list[Tensor]:
+    @torch.inference_mode()
+    def read_rows(
+        self,
+        ids: Sequence[Sequence[int]],
+        cache: SlotCache,
+        keep: Sequence[int],
+        parents: Sequence[Parents | None] | None = None,
+        taps: tuple[int, ...] = (),
+    ) -> list[Reading]:
+        """`forward_rows` with more to ask for: see `read`. Trees in a batch need a fused model, else rows are read one
+        by one."""
+        end = cache.length + max(map(len, ids))
+        trees = parents if parents is not None and any(p is not None for p in parents) else None
+        together = self.reads_rows_together and (trees is None or self.fused is not None)
+        if len(ids) == 1 or not together or end > (self.context_length or end):
+            rows = enumerate(zip(ids, keep, parents or [None] * len(ids), strict=True))
+            return [self.read(row, cache.rows(r, 1), k, tree, taps) for r, (row, k, tree) in rows]
+        return self._read_together(ids, cache, keep, trees, taps)
+
+    def _read_together(
+        self,
+        ids: Sequence[Sequence[int]],
+        cache: SlotCache,
+        keep: Sequence[int],
+        trees: Sequence[Parents | None] | None = None,
+        taps: tuple[int, ...] = (),
+    ) -> list[Reading]:
         width, starts = max(map(len, ids)), cache.lengths
         cache.reserve(width)
         padded = [t for row in ids for t in (*row, *[row[-1]] * (width - len(row)))]
         batch = upload(padded, self.device).view(len(ids), width)
+        blocks = None
+        if trees is not None:
+            shapes = [(len(row), tree or ()) for row, tree in zip(ids, trees, strict=True)]
+            blocks = [block_of(n - len(tree), tree, width) for n, tree in shapes]
         extra: dict[str, Any] = {}
         if self.fused is None:
             # Rows are shown as left-padded prompts, mask and positions always said. [rows, longest + width]
@@ -155,22 +208,70 @@ class Runner:
             if self._takes_positions:
                 at = [[n + min(i, w - 1) for i in range(width)] for n, w in pairs]
                 extra["position_ids"] = torch.tensor(at, dtype=torch.long, device=self.device)
-        logits = self._logits(batch, cache if self.fused is not None else cache.right_aligned(), width, extra)
+        shown = cache if self.fused is not None else cache.right_aligned()
+        read = self._read(batch, shown, Asked(width, blocks, taps), extra)
         cache.advance(width)
         for r, row in enumerate(ids):
             cache.rollback(starts[r] + len(row), r)
-        rows = enumerate(zip(ids, keep, strict=True))
-        return [logits[r, len(row) - k : len(row), : self.vocab_size] for r, (row, k) in rows]
+        logits, rows = read.logits, enumerate(zip(ids, keep, strict=True))
+        return [
+            Reading(
+                logits[r, len(row) - k : len(row), : self.vocab_size],
+                {t: h[r, : len(row)] for t, h in read.hidden.items()},
+            )
+            for r, (row, k) in rows
+        ]
 
-    def _logits(self, ids: Tensor, cache: SlotCache, keep: int, extra: dict[str, Any] | None = None) -> Tensor:
+    def _read(self, ids: Tensor, cache: SlotCache, asked: Asked, extra: dict[str, Any] | None = None) -> Read:
         """ids [rows, width] -> [rows, keep or width, V]; the cache has room for them and is advanced by the caller."""
         if self.fused is not None:
-            return (self.graphs or self.recorded or self.fused).forward(ids, cache, keep)
-        extra = {**(extra or {}), self._cache_name: cache, "use_cache": True}
+            return (self.graphs or self.recorded or self.fused).read(ids, cache, asked)
+        model = self.model if asked.layers is None else self._shallow(asked.layers)
+        seen = cache if asked.layers is None else cache.first_layers(asked.layers)
+        extra = {**(extra or {}), self._cache_name: seen, "use_cache": True}
         if self._keeps_last:
-            extra["logits_to_keep"] = keep
-        logits: Tensor = self.model(input_ids=ids, **extra).logits
-        return logits
+            extra["logits_to_keep"] = asked.keep
+        if asked.taps:
+            extra["output_hidden_states"] = True
+        if asked.blocks is not None:
+            extra |= self._tree_arguments(cache, ids.shape[1], asked.blocks)
+        out = model(input_ids=ids, **extra)
+        return Read(out.logits, {tap: out.hidden_states[tap] for tap in asked.taps})
+
+    def _tree_arguments(self, cache: SlotCache, width: int, blocks: Sequence[Block]) -> dict[str, Any]:
+        """One row's mask, [1, 1, width, live], and positions, as transformers' models take them."""
+        start, (block,) = cache.length, blocks
+        hidden = torch.zeros(width, start + width, dtype=torch.bool, device=self.device)
+        hidden[:, start:] = block.hidden.to(self.device)
+        mask = torch.zeros(hidden.shape, dtype=self.dtype, device=self.device)
+        mask.masked_fill_(hidden, torch.finfo(self.dtype).min)
+        positions = upload([start + n for n in block.offsets], self.device)
+        return {"attention_mask": mask[None, None], "position_ids": positions[None]}
+
+    def _shallow(self, layers: int) -> Any:
+        """The model with its first layers alone: the same weights under a config of its own."""
+        if layers not in self._shallows:
+            self._shallows[layers] = first_layers(self.model, layers)
+        return self._shallows[layers]
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """[...] ids -> [..., hidden]: the model's own input embeddings."""
+        rows: Tensor = self.model.get_input_embeddings()(ids)
+        return rows
+
+    @torch.inference_mode()
+    def head_rows(self, ids: Tensor | None = None) -> Tensor:
+        """[n, hidden] float32: the head's weights for these ids, or for the whole vocabulary. Where the head's own form
+        is all that is left of them, they are asked of it."""
+        head, embedding = self.model.get_output_embeddings(), self.model.get_input_embeddings().weight
+        at = slice(0, self.vocab_size) if ids is None else ids
+        weight = embedding if self._tied else getattr(head, "weight", None)
+        if isinstance(weight, Tensor) and weight.device.type != "meta":
+            return weight.detach()[at].float()
+        assert self.fused is not None
+        zero = self.fused.head(embedding.new_zeros(1, embedding.shape[1]))  # the bias
+        eye = torch.eye(embedding.shape[1], dtype=embedding.dtype, device=embedding.device)
+        return (self.fused.head(eye) - zero).T[at].float().contiguous()
 
     @cached_property
     def _takes_positions(self) -> bool:
@@ -188,13 +289,45 @@ class Runner:
             cache = self.new_cache(2)
             for r, row in enumerate((long, short)):
                 self.forward(row[:-2], cache.rows(r, 1), keep=1)
-            together = self._forward_together([long[-2:], short[-2:-1]], cache, [2, 1])
+            together = [r.logits for r in self._read_together([long[-2:], short[-2:-1]], cache, [2, 1])]
             alone = [self.forward(row, self.new_cache(), keep=2)[:k] for row, k in ((long, 2), (short, 1))]
         except torch.OutOfMemoryError:
             raise
         except (RuntimeError, TypeError, IndexError, AttributeError, ValueError, AssertionError):
             return False
         one, other = torch.cat(together).float(), torch.cat(alone).float()
+        return bool((one - other).abs().max() <= self._rounding * other.std().clamp(min=1e-6))
+
+    @cached_property
+    @torch.inference_mode()
+    def reads_trees(self) -> bool:
+        """Does a tree, read in one forward, say what each of its branches says alone? A model with windows takes one
+        mask for all layers and is not asked; of the others the answer is their own arithmetic."""
+        if self.fused is not None:
+            return True
+        config = text_config(self.model)
+        kinds = {*(getattr(config, "layer_types", None) or ())} - {"full_attention"}
+        small = self.vocab_size < 6 or (self.context_length or 9) < 9
+        if small or kinds or getattr(config, "sliding_window", None) or not self._takes_positions:
+            return False
+        a, b, c, d, e = (self.vocab_size * n // 6 for n in range(1, 6))
+        parents = (-1, 0, -1, 2)  # a then b, or c then d
+        try:
+            cache = self.new_cache()
+            self.forward([e, d], cache, keep=1)
+            tree = self.read([a, a, b, c, d], cache, 5, parents).logits
+            cache.keep(3, (2, 3))
+            behind = self.forward([e], cache, keep=1)
+            branches = [
+                self.forward([e, d, a, *branch], self.new_cache(), keep=4)[:3] for branch in ([a, b, e], [c, d, e])
+            ]
+        except torch.OutOfMemoryError:
+            raise
+        except (RuntimeError, TypeError, IndexError, AttributeError, ValueError, AssertionError):
+            return False
+        alone = self.forward([e, d, a, c, d, e], self.new_cache(), keep=1)
+        one = torch.cat([tree, behind]).float()
+        other = torch.cat([branches[0], branches[1][1:], alone]).float()
         return bool((one - other).abs().max() <= self._rounding * other.std().clamp(min=1e-6))
 
     @property

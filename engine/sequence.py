@@ -4,24 +4,33 @@ import secrets
 import threading
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from typing import cast
 
 import torch
+from torch import Tensor
 
 from engine.cache import SlotCache
-from engine.drafters import make_drafter
+from engine.control import make_control
+from engine.costs import Costs, costs_of
+from engine.drafters import Drafter, Reader, make_drafter
 from engine.ending import Ending
 from engine.environment import environment
 from engine.errors import EngineError
+from engine.memory import OutputMemory
 from engine.pair import Pair
 from engine.prefix import PrefixCache
 from engine.settings import DecodeSettings
 from engine.stats import Stats, compute_stats
 from engine.text import Detokenizer, Prompt
 from engine.trace import FinishReason, Step, Trace
-from engine.verify import METHODS
+from engine.verify import LOSSY, METHODS
 
 UNLIMITED = 2**62
 MAX_ALTERNATIVES = 1000
+LOSSY_NOTICE = (
+    "typical acceptance is lossy: the output no longer follows the target's own law; use 'rejection' for one that does"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +61,8 @@ class Run:
         alternatives: int = 0,
         chat: bool = True,
         prefix_cache: PrefixCache | None = None,
+        memory: OutputMemory | None = None,
+        tenant: str = "",
     ) -> None:
         settings = DecodeSettings() if settings is None else settings
         _check_arguments(settings, verifier, cancel, alternatives)
@@ -59,7 +70,14 @@ class Run:
         self.settings = replace(settings, seed=secrets.randbits(32) if settings.seed is None else settings.seed)
         self.generator = torch.Generator().manual_seed(self.settings.seed or 0)
         self.drafter_name, self.verifier = drafter, verifier
-        self.drafter = make_drafter(drafter, pair, self.settings, self.generator)
+        self.control = make_control(self.settings, self._costs)
+        if memory is not None and not isinstance(memory, OutputMemory):
+            raise EngineError("memory must be an engine.OutputMemory")
+        self.memory, self.tenant = memory, tenant
+        self.drafter, draft_notice = make_drafter(
+            drafter, pair, self.settings, self.generator, self.control, verifier, memory, tenant
+        )
+        self.taps: tuple[int, ...] = getattr(self.drafter, "taps", ())
         self.prompt = pair.encode(prompt, chat)
         self.context = list(self.prompt.ids)
         self.ending = Ending(
@@ -76,16 +94,35 @@ class Run:
             prefix_cache.check(self.target)
         self.prefix_cache = prefix_cache
         self.cache: SlotCache = self.target.new_cache()
-        self.longest = len(self.context) + self.ending.left + settings.k + 1  # positions that it may come to use
+        share = getattr(self.drafter, "share", None)
+        if share is not None:
+            share(lambda: self.cache)
+        # positions that it may come to use
+        self.longest = len(self.context) + self.ending.left + max(settings.k, self.nodes) + 1
         self.target.expect(self.cache, self.longest)
         self.cancel = threading.Event() if cancel is None else cancel
         self.alternatives = alternatives
         self.steps: list[Step] = []
         self.reused = 0  # prompt tokens whose keys came from the prefix cache
         self.queued_ms = 0.0
-        self.notices: tuple[str, ...] = ()
+        self.notices: tuple[str, ...] = () if draft_notice is None else (draft_notice,)
         self.finish_reason: FinishReason | None = None if self.ending.left > 0 else "length"
         self.started_at = datetime.now(UTC).isoformat(timespec="seconds")
+
+    def _costs(self, rows: int) -> Costs:
+        plain = replace(self.settings, k_control="fixed", seed=0)
+        make = partial(make_drafter, self.drafter_name, self.pair, plain, torch.Generator().manual_seed(0))
+        return costs_of(self.target, self.drafter_name, lambda: cast(Drafter, make()[0]), rows)
+
+    @property
+    def nodes(self) -> int:
+        """Tokens that a drafted tree may hold; 0 where drafts are chains."""
+        return getattr(self.drafter, "nodes", 0)
+
+    def show(self, start: int, hidden: dict[int, Tensor]) -> None:
+        """What the target has read of the context, from `start` on and for good, for a drafter that wants to know."""
+        if self.taps and self.drafter is not None:
+            cast(Reader, self.drafter).read(self.context, start, hidden)
 
     @property
     def unread(self) -> list[int]:
@@ -108,6 +145,11 @@ class Run:
             read = min(self.cache.length, len(self.prompt.ids))
             self.prefix_cache.insert(self.target, self.prompt.ids[:read], self.cache)
 
+    def remember(self) -> None:
+        """Leave what the run has said to its tenant's later runs, where they may look things up."""
+        if self.memory is not None:
+            self.memory.add(self.tenant, self.context[len(self.prompt.ids) :])
+
     def end(self) -> None:
         """End the run where it is and let go of what it holds; what it did stays readable."""
         if self.finish_reason is None:
@@ -120,6 +162,12 @@ class Run:
         if rest and self.steps:  # no later step can show it
             last = self.steps[-1]
             self.steps[-1] = replace(last, texts=(*last.texts[:-1], last.texts[-1] + rest))
+
+    @property
+    def _own_notices(self) -> tuple[str, ...]:
+        lossy = (LOSSY_NOTICE,) if self.verifier in LOSSY else ()
+        control = (self.control.notice,) if self.control.notice and self.steps and self.drafter_name != "none" else ()
+        return (*self.notices, *lossy, *control)
 
     @property
     def stats(self) -> Stats:
@@ -139,7 +187,7 @@ class Run:
             pair=self.pair.describe(),
             finish_reason=self.finish_reason,
             started_at=self.started_at,
-            notices=(*self.pair.notices, *self.prompt.notices, *self.target.notices, *self.notices),
+            notices=(*self.pair.notices, *self.prompt.notices, *self.target.notices, *self._own_notices),
             environment=environment(self.pair.device),
             queued_ms=self.queued_ms,
         )

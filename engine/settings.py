@@ -9,13 +9,19 @@ from engine.errors import EngineError
 # Below this a division by the temperature says nothing that argmax does not, and half precision overflows.
 GREEDY_BELOW = 1e-5
 MAX_K = 64
+MAX_NODES = 64
+K_CONTROLS = ("fixed", "heuristic", "confidence", "cost")
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeSettings:
     """One run's settings. Raises `EngineError` with one sentence when a value has no meaning.
 
-    k: draft tokens a step (`num_speculative_tokens`); 0 is plain decoding.
+    k: draft tokens a step (`num_speculative_tokens`), in a tree its depth; 0 is plain decoding.
+    tree_nodes: tokens of a drafted tree; 0 drafts chains; None is what the drafter is made for.
+    k_control: "fixed"; "heuristic", which asks for two more after a full accept and one less after a rejection;
+    "confidence", which stops where the draft's own probability falls below confidence_threshold; "cost", which takes
+    what the measured cost of a step and the acceptance so far say is quickest, no draft included. k is then the most.
     temperature: below 1e-5 is greedy (ties go to the lowest id). top_k: 0 or -1 is off, above the vocabulary is
     the vocabulary. top_p: 1 is off, 0 keeps one token. min_p: 0 is off. repetition_penalty: 1 is off; it sees
     the prompt, the output and, at each drafted position, the drafted tokens before it.
@@ -33,6 +39,9 @@ class DecodeSettings:
     stop: tuple[str, ...] = ()
     seed: int | None = None
     ignore_eos: bool = False
+    tree_nodes: int | None = None
+    k_control: str = "fixed"
+    confidence_threshold: float = 0.4
 
     def __post_init__(self) -> None:
         given = (self.stop,) if isinstance(self.stop, str) else self.stop
@@ -43,6 +52,11 @@ class DecodeSettings:
             raise EngineError("stop must be non-empty strings; leave it out to stop only at the end or the length")
         object.__setattr__(self, "stop", stop)
         _whole("k", self.k, 0, MAX_K)
+        if self.tree_nodes is not None:
+            _whole("tree_nodes", self.tree_nodes, 0, MAX_NODES)
+        if self.k_control not in K_CONTROLS:
+            raise EngineError(f"k_control must be one of {', '.join(K_CONTROLS)}, not {self.k_control!r}")
+        _number("confidence_threshold", self.confidence_threshold, 0.0, 1.0)
         _whole("max_new_tokens", self.max_new_tokens, 0, 1_000_000)
         _whole("top_k", self.top_k, -1, None)
         _number("temperature", self.temperature, 0.0, 100.0)

@@ -26,7 +26,8 @@ class Stats:
     """One a step: a prompt counts as one forward, in however many chunks it is read."""
     proposed: int
     tested: int
-    """proposals up to and with the first rejection of their step; none behind it, none that the end cut off."""
+    """positions at which a draft token was held against the target: those behind what stands, none that the end cut
+    off. In a tree a position is a depth, whatever the number of its branches."""
     accepted: int
     rejected: int
     ignored: int
@@ -36,7 +37,7 @@ class Stats:
     mean_acceptance_length: float | None
     """1 + accepted / steps that drafted; counts the target's own token of each step. Range 1..K+1."""
     draft_acceptance_rate: float | None
-    """accepted / proposed; no bonus."""
+    """accepted / proposed; no bonus. Low for trees by construction: one branch at most can stand."""
     alpha: float | None
     """accepted / tested: the chance that a tested draft token stands."""
     acceptance_rate_per_position: tuple[float, ...]
@@ -80,7 +81,7 @@ def pool_stats(runs: Sequence[tuple[Sequence[Step], int]]) -> Stats:
     up; every rate is a ratio of totals; `ttft_s` is the mean over the runs."""
     steps = [s for run, _ in runs for s in run]
     drafted = [s for s in steps if s.proposals]
-    widest = max((len(s.proposals) for s in drafted), default=0)
+    widest = max((max(s.depths) + 1 for s in drafted), default=0)
     accepted_counts = [s.num_accepted for s in drafted]
     accepted = sum(accepted_counts)
     proposed = sum(len(s.proposals) for s in drafted)
@@ -134,13 +135,16 @@ def _tests(drafted: Sequence[Step], widest: int) -> tuple[list[int], list[int]]:
     """At each position: how often it was tested, how often it stood."""
     tested, stood = [0] * widest, [0] * widest
     for step in drafted:
-        for i, proposal in enumerate(step.proposals):
-            if proposal.status == "ignored":
-                break  # cut by the end of the output before its test counted
-            tested[i] += 1
-            stood[i] += proposal.accepted
-            if not proposal.accepted:
-                break  # positions behind the first rejection are not tested
+        behind: dict[int, list[int]] = {}  # the proposals that follow each
+        for i, parent in enumerate(step.parents):
+            behind.setdefault(parent, []).append(i)
+        for depth, last in enumerate((-1, *step.path)):
+            offered = behind.get(last, [])
+            # Nothing is tested behind what does not stand, nor what the end of the output cut off.
+            if not offered or all(step.proposals[i].status == "ignored" for i in offered):
+                break
+            tested[depth] += 1
+            stood[depth] += any(step.proposals[i].accepted for i in offered)
     return tested, stood
 
 

@@ -9,9 +9,10 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 SCHEMA = "specscope.trace"
-VERSION = 2
-# Version 1 knew no shared prefixes and no batches: every one of its steps read its own prompt, alone.
-READABLE = (1, 2)
+VERSION = 3
+# Version 1 knew no shared prefixes and no batches: every one of its steps read its own prompt, alone. Version 2 knew no
+# trees: every one of its proposals follows the one before it.
+READABLE = (1, 2, 3)
 
 Status = Literal["accepted", "rejected", "ignored"]
 Kind = Literal["recovered", "bonus"]
@@ -41,7 +42,9 @@ class Alternative:
 class Proposal:
     """One drafted token and its test. p: target probability; q: draft probability (1 for a deterministic
     drafter); u: the uniform drawn (None where no test was made, and at temperature 0, where none is needed);
-    accept_probability: what u was held against."""
+    accept_probability: what u was held against. parent: the index, among the step's proposals, of the one that it
+    follows, -1 where it follows the context, and None where it follows the one before it, as in a chain; see
+    `Step.parents`. source: the method that it came from, where a draft mixes several."""
 
     token: TokenText
     p: float
@@ -51,6 +54,8 @@ class Proposal:
     status: Status
     target_top: tuple[Alternative, ...] = ()
     draft_top: tuple[Alternative, ...] = ()
+    parent: int | None = None
+    source: str | None = None
 
     @property
     def accepted(self) -> bool:
@@ -100,9 +105,35 @@ class Step:
         return self.draft_ms + self.verify_ms + self.other_ms
 
     @property
+    def is_tree(self) -> bool:
+        """Does any proposal follow another than the one before it?"""
+        return any(p.parent is not None for p in self.proposals)
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """Of each proposal, the index of the one that it follows; -1 where it follows the context."""
+        return tuple(i - 1 if p.parent is None else p.parent for i, p in enumerate(self.proposals))
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """Of each proposal, how many others it follows: 0 for the first of a chain."""
+        found: list[int] = []
+        for parent in self.parents:
+            found.append(0 if parent < 0 else found[parent] + 1)
+        return tuple(found)
+
+    @property
+    def path(self) -> tuple[int, ...]:
+        """Indexes of the proposals that stand, in order: an acceptance behind a rejection does not count."""
+        found: list[int] = []
+        for i, (p, parent) in enumerate(zip(self.proposals, self.parents, strict=True)):
+            if p.accepted and parent == (found[-1] if found else -1):
+                found.append(i)
+        return tuple(found)
+
+    @property
     def num_accepted(self) -> int:
-        """The leading run: an acceptance behind a rejection does not count."""
-        return next((i for i, p in enumerate(self.proposals) if not p.accepted), len(self.proposals))
+        return len(self.path)
 
     def as_dict(self) -> dict[str, Any]:
         """The JSON form: design's keys (`token_id`, `text`, `p`, `q`, `u`, `accepted`) and our own beside them."""
@@ -122,8 +153,10 @@ class Step:
                     "status": p.status,
                     "target_top": [_alternative(a) for a in p.target_top],
                     "draft_top": [_alternative(a) for a in p.draft_top],
+                    "parent": parent,
+                    "source": p.source,
                 }
-                for p in self.proposals
+                for p, parent in zip(self.proposals, self.parents, strict=True)
             ],
             "replacement": self.replacement
             and {
@@ -159,8 +192,10 @@ class Step:
                     p["status"],
                     tuple(_read_alternative(a) for a in p["target_top"]),
                     tuple(_read_alternative(a) for a in p["draft_top"]),
+                    None if p.get("parent", i - 1) == i - 1 else p["parent"],
+                    p.get("source"),
                 )
-                for p in d["proposals"]
+                for i, p in enumerate(d["proposals"])
             ),
             replacement=r
             and Replacement(r["kind"], _read_token(r), r["p"], tuple(_read_alternative(a) for a in r["target_top"])),
@@ -229,6 +264,8 @@ class Trace:
             raise ValueError(f"this trace is not whole: {type(error).__name__} at {error}") from error
         statuses = {p.status for s in trace.steps for p in s.proposals}
         whole = all(isinstance(t, int) for t in trace.token_ids) and statuses <= {*get_args(Status)}
+        parents = [pair for s in trace.steps for pair in enumerate(s.parents)]
+        whole = whole and all(type(parent) is int and -1 <= parent < i for i, parent in parents)
         if not whole or trace.finish_reason not in (None, *get_args(FinishReason)):
             raise ValueError("this trace is not whole: it holds values that no run writes")
         return trace

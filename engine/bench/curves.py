@@ -11,7 +11,8 @@ from typing import Any
 import torch
 
 from engine.bench.suites import BenchPrompt
-from engine.drafters import make_drafter
+from engine.costs import begun, nothing_stood
+from engine.drafters import Draft, make_drafter
 from engine.errors import EngineError
 from engine.pair import Pair
 from engine.runner import PREFILL_CHUNK, Runner
@@ -131,22 +132,17 @@ def draft_curve(
     cancel: threading.Event | None = None,
 ) -> DraftCurve:
     """`settings.k` tokens for each of `batch` rows. Raises Stopped."""
-    never = threading.Event()
     generator = torch.Generator().manual_seed(settings.seed or 0)
-    drafters = [make_drafter(drafter, pair, settings, generator) for _ in range(batch)]
-    for one in drafters:
-        assert one is not None
-        one.begin(context[:-1], never)  # what is proposed from ends with a token that nobody has read yet
+    drafters = [one for _ in range(batch) if (one := make_drafter(drafter, pair, settings, generator)[0]) is not None]
+    logits = [begun(pair.target, one, context) for one in drafters]
+    proposed: list[Draft] = []
 
     def propose(k: int) -> None:
-        for one in drafters:
-            assert one is not None
-            one.propose(context, k)
+        proposed[:] = [one.propose(context, k) for one in drafters]
 
     def undo(_: int) -> None:
-        for one in drafters:
-            assert one is not None
-            one.observe(len(context) - 1, 0)
+        for one, draft, behind in zip(drafters, proposed, logits, strict=True):
+            nothing_stood(one, context, draft, behind)
 
     times = take_turns((settings.k,), propose, undo, pair.target.synchronize, rounds, cancel)
     return DraftCurve(drafter, batch, len(context), settings.k, Timing.of(times[0]))

@@ -10,16 +10,69 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A proposed chain. tokens: up to k ids. probs: [len(tokens), V], the law each was drawn from, or None when the
-    drafter is deterministic. logits: [len(tokens), V], what probs were made from, for showing. note: why it holds
-    fewer than asked, in words, or None. ids: the tokens once more, [len(tokens)] on the device, from a drafter that
-    has them there."""
+    """A proposed chain or tree.
+
+    tokens: the n proposed ids. parents: None for a chain; in a tree, for each token the index of the one before it, -1
+    for one that follows the context. A parent comes before its children, and no two children of one are the same token.
+    probs: [n, V], the law each was drawn from, or None when the drafter is deterministic, as a tree always is. logits:
+    [n, V], what probs were made from, for showing. confidence: for each token, the drafter's own guess that the target
+    takes it, given that it took the one before. sources: the method each came from, where one draft mixes several.
+    note: why it holds fewer than asked, in words, or None. ids: the tokens once more, [n] on the device, from a drafter
+    that has them there.
+    """
 
     tokens: list[int] = field(default_factory=list)
     probs: Tensor | None = None
     logits: Tensor | None = None
     note: str | None = None
     ids: Tensor | None = None
+    parents: tuple[int, ...] | None = None
+    confidence: tuple[float, ...] | None = None
+    sources: tuple[str, ...] | None = None
+
+    def parent(self, i: int) -> int:
+        return i - 1 if self.parents is None else self.parents[i]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a proposal.
+
+    context_length: tokens before it. path: indexes into draft.tokens of those that stand, in order; a chain's are
+    0..m-1. next_token: the target's own, behind them. logits: [n+1, V], the target's, behind the context's last token
+    and then behind each drafted one.
+    """
+
+    context_length: int
+    path: tuple[int, ...]
+    draft: Draft
+    next_token: int
+    logits: Tensor
+
+    @property
+    def accepted(self) -> int:
+        return len(self.path)
+
+
+class Gate(Protocol):
+    """What a drafter that draws token by token asks before each; see `engine.control.Control`. asks: False where the
+    answer is always yes, so that no probability need be read."""
+
+    asks: bool
+
+    def goes_on(self, confidence: float, depth: int) -> bool:
+        """confidence: the largest probability of the law that the token at `depth` (0 is the first) would be drawn
+        from."""
+        ...
+
+
+class Open:
+    """The gate that never closes."""
+
+    asks = False
+
+    def goes_on(self, confidence: float, depth: int) -> bool:
+        return True
 
 
 class Drafter(Protocol):
@@ -27,6 +80,7 @@ class Drafter(Protocol):
 
     name: what users call it. A drafter with a true `begins_in_pieces` may be begun again with more of the same prompt,
     and goes on from what it has read; a batch then reads a long prompt in pieces. Others are begun once, at its end.
+    One with `taps` is a `Reader` too.
     """
 
     name: str
@@ -36,9 +90,21 @@ class Drafter(Protocol):
         ...
 
     def propose(self, context: Sequence[int], k: int) -> Draft:
-        """At most k tokens to follow `context` (prompt and output so far). k >= 1."""
+        """Tokens to follow `context` (prompt and output so far), at most k deep. k >= 1."""
         ...
 
-    def observe(self, context_length: int, accepted: int) -> None:
-        """What became of the last proposal: `accepted` of its tokens stand behind `context_length` tokens."""
+    def observe(self, outcome: Outcome) -> None:
+        """What became of the last proposal, or of a step without one."""
+        ...
+
+
+class Reader(Protocol):
+    """A drafter that reads the target's hidden states. taps: which; see `engine.runner.Reading`."""
+
+    taps: tuple[int, ...]
+
+    def read(self, context: Sequence[int], start: int, hidden: dict[int, Tensor]) -> None:
+        """The target has read context[start : start + n] for good. hidden: for each tap [n, hidden_size]. Called
+        behind every forward, and before `observe`. Where `start` does not follow on, what came before was not read
+        but reused."""
         ...

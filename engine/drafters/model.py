@@ -2,15 +2,15 @@
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from engine.drafters.base import Draft
+from engine.drafters.base import Draft, Gate, Open, Outcome
+from engine.drafters.sampled import Chain
 from engine.runner import PREFILL_CHUNK, Runner
 from engine.settings import DecodeSettings
-from engine.transfer import download
-from engine.verify.sampling import Law, law, pick, refuse, seen_ids, uniforms
 
 
 class ModelDrafter:
@@ -30,12 +30,14 @@ class ModelDrafter:
         generator: torch.Generator,
         vocab_size: int,
         unknown_id: int = 0,
+        gate: Gate | None = None,
     ) -> None:
         self.runner = runner
         self.settings = settings
         self.generator = generator
         self.vocab_size = vocab_size
         self.unknown_id = unknown_id if unknown_id < runner.embedding_rows else 0
+        self.gate: Gate = gate or Open()
         self.cache = runner.new_cache()
 
     def begin(self, prompt: Sequence[int], cancel: threading.Event) -> None:
@@ -48,35 +50,17 @@ class ModelDrafter:
                 return
             self._read(list(prompt[at : at + PREFILL_CHUNK]))
 
-    @torch.inference_mode()
     def propose(self, context: Sequence[int], k: int) -> Draft:
         room = k if self.runner.context_length is None else self.runner.context_length - len(context) + 1
         if room < 1:
             return Draft(note="the draft's context is full")
-        drawn: list[Tensor] = []  # each [1], on the device: nothing is read back before the last
-        laws: list[Law] = []
-        raw: list[Tensor] = []
-        fresh: list[int] | Tensor = list(context[self.cache.length :])
-        penalised = self.settings.repetition_penalty != 1.0
-        before = seen_ids(context, self.vocab_size, self.runner.device) if penalised else ()
-        for _ in range(min(k, room)):
-            logits = self._read(fresh)  # [1, V]
-            q = law(logits, self.settings, torch.cat([before, *drawn]) if isinstance(before, Tensor) else ())
-            fresh = pick(q.p, uniforms(1, [self.generator], q.p.device))[0]
-            drawn.append(fresh)
-            laws.append(q)
-            raw.append(logits[0])
-        ids = torch.cat(drawn)  # [k]
-        checks = torch.cat([q.checks for q in laws])  # [k, 1 or 2]
-        read = download(torch.cat([ids[None].double(), checks.T]))
-        refuse(read[len(laws) :], len(laws), self.settings)
-        tokens = [int(t) for t in read[: len(laws)]]
-        note = "the draft's context is full" if room < k else None
-        return Draft(tokens, torch.cat([q.p for q in laws]), torch.stack(raw), note, ids)
+        chain = Chain(self.settings, self.generator, self.vocab_size, context, self.gate)
+        draft = chain.draw(self._read, list(context[self.cache.length :]), min(k, room))
+        return replace(draft, note="the draft's context is full") if room < k and draft.tokens else draft
 
-    def observe(self, context_length: int, accepted: int) -> None:
+    def observe(self, outcome: Outcome) -> None:
         # The last drafted token was never read, so an accepted one may still be unread.
-        self.cache.rollback(min(self.cache.length, context_length + accepted))
+        self.cache.rollback(min(self.cache.length, outcome.context_length + outcome.accepted))
 
     def _read(self, ids: list[int] | Tensor) -> Tensor:
         # A target with a few more added tokens may emit ids that the draft has no embedding for; itself it draws none.

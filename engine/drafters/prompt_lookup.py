@@ -9,7 +9,7 @@ The suffix is never matched with itself. With no match nothing is proposed, and 
 import threading
 from collections.abc import Sequence
 
-from engine.drafters.base import Draft
+from engine.drafters.base import Draft, Outcome
 
 MAX_NGRAM = 4
 MIN_NGRAM = 2
@@ -44,7 +44,7 @@ class PromptLookupDrafter:
                 return self._within(tokens)
         return Draft(note="no match")
 
-    def observe(self, context_length: int, accepted: int) -> None:
+    def observe(self, outcome: Outcome) -> None:
         """Nothing to undo: only emitted tokens are indexed."""
 
     def _within(self, tokens: list[int]) -> Draft:

@@ -14,8 +14,6 @@ comes of it is one row of numbers a sequence, which `Verdict.of` reads.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,53 +21,7 @@ from torch import Tensor
 from engine.errors import EngineError
 from engine.transfer import download
 from engine.verify.sampling import pick, uniforms
-
-METHODS = ("rejection", "block", "match")
-
-
-class AcceptTest(NamedTuple):
-    """One drafted token's: p and q are its probabilities, u the uniform, and accept what u was held against."""
-
-    accept: float
-    u: float
-    p: float
-    q: float
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """num_accepted: leading drafted tokens that stand. next_token: the target's own, drawn from the residual
-    ("recovered") or, when every proposal stands, from p_{K+1} ("bonus"); next_p: its probability in the target's law
-    there. tests: one for each drafted token."""
-
-    num_accepted: int
-    next_token: int
-    next_p: float
-    tests: tuple[AcceptTest, ...]
-
-    @property
-    def kind(self) -> Literal["recovered", "bonus"]:
-        return "bonus" if self.num_accepted == len(self.tests) else "recovered"
-
-    @property
-    def accept_probs(self) -> Tensor:
-        """[K] float64: what each uniform was held against."""
-        return torch.tensor([t.accept for t in self.tests], dtype=torch.float64)
-
-    @property
-    def uniforms(self) -> Tensor:
-        """[K] float64"""
-        return torch.tensor([t.u for t in self.tests], dtype=torch.float64)
-
-    @classmethod
-    def of(cls, numbers: Sequence[float]) -> "Verdict":
-        """From a row of `decide`. Raises EngineError for a drafted token with q = 0."""
-        k = (len(numbers) - 3) // 4
-        fields = (numbers[3 + i * k : 3 + (i + 1) * k] for i in range(4))
-        tests = tuple(map(AcceptTest, *fields))
-        if any(not t.q > 0 for t in tests):
-            raise EngineError("a drafted token has q = 0: draft_probs must be the law that the token was drawn from")
-        return cls(int(numbers[0]), int(numbers[1]), numbers[2], tests)
+from engine.verify.verdict import EXACT, Verdict
 
 
 def verify_chain(
@@ -85,8 +37,15 @@ def verify_chain(
     from, or None when the drafter is deterministic (q is one-hot).
     Raises EngineError for an unknown method, wrong shapes, rows that are no distribution, or a token with q = 0.
     """
-    if method not in METHODS:
-        raise EngineError(f"unknown verifier {method!r}: choose one of {', '.join(METHODS)}")
+    if method not in EXACT:
+        raise EngineError(f"unknown verifier {method!r}: choose one of {', '.join(EXACT)}")
+    return judge(*checked_draft(target_probs, draft_tokens, draft_probs), method, generator)
+
+
+def checked_draft(
+    target_probs: Tensor, draft_tokens: Sequence[int] | Tensor, draft_probs: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """p [K+1, V], x [K] and q [K, V] or None, on p's device. Raises EngineError for what they cannot be."""
     p = torch.as_tensor(target_probs)
     q = None if draft_probs is None else torch.as_tensor(draft_probs, device=p.device)
     try:
@@ -97,7 +56,7 @@ def verify_chain(
         raise EngineError("draft_tokens must be whole numbers: token ids")
     x = x.long()
     _check(p, x, q)
-    return judge(p, x, q, method, generator)
+    return p, x, q
 
 
 def judge(p: Tensor, x: Tensor, q: Tensor | None, method: str, generator: torch.Generator | None) -> Verdict:
@@ -108,8 +67,7 @@ def judge(p: Tensor, x: Tensor, q: Tensor | None, method: str, generator: torch.
 def decide(p: Tensor, x: Tensor, q: Tensor | None, method: str, generators: Sequence[torch.Generator | None]) -> Tensor:
     """`judge` for R sequences, each with its own generator, still on the device.
 
-    p: [R, K+1, V]. x: [R, K]. q: [R, K, V] or None. Returns [R, 3 + 4K] float64: num_accepted, next_token, next_p, and
-    accept, u, p and q of the K drafted tokens.
+    p: [R, K+1, V]. x: [R, K]. q: [R, K, V] or None. Returns [R, 3 + 4K] float64; see `Verdict.of`.
     """
     k = x.shape[1]
     chance = uniforms(k + 1, generators, p.device)
@@ -143,8 +101,8 @@ def _test(
     target = _row(p, accepted)
     rejected = accepted.clamp(max=k - 1)  # any, where all stand
     q_row = None if q is None or method == "match" else _row(q, rejected)
-    residual = _residual(target, q_row, x.gather(1, rejected), scale)
-    return accept, accepted, torch.where(accepted == k, target, residual), p_x, q_x
+    left = residual(target, q_row, x.gather(1, rejected), scale)
+    return accept, accepted, torch.where(accepted == k, target, left), p_x, q_x
 
 
 def _row(rows: Tensor, index: Tensor) -> Tensor:
@@ -180,8 +138,8 @@ def _excess(p: Tensor, q: Tensor | None, token: Tensor, scale: float | Tensor) -
     return out.scatter_(-1, token, (out.gather(-1, token) - 1.0).clamp_(min=0))
 
 
-def _residual(p: Tensor, q: Tensor | None, token: Tensor, scale: float | Tensor = 1.0) -> Tensor:
-    """norm(max(0, scale * p - q)) [R, V], or p itself when nothing is left (p equals q up to rounding).
+def residual(p: Tensor, q: Tensor | None, token: Tensor, scale: float | Tensor = 1.0) -> Tensor:
+    """norm(max(0, scale * p - q)) [..., V], or p itself when nothing is left (p equals q up to rounding).
     Divided by its sum, never put through a softmax."""
     excess = _excess(p, q, token, scale)
     total = excess.sum(-1, keepdim=True)

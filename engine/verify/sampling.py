@@ -45,17 +45,22 @@ def probabilities(
 
 
 def law(
-    logits: Tensor, settings: DecodeSettings, context: Sequence[int] | Tensor = (), drafted: Sequence[int] = ()
+    logits: Tensor,
+    settings: DecodeSettings,
+    context: Sequence[int] | Tensor = (),
+    drafted: Sequence[int] = (),
+    parents: Sequence[int] | None = None,
 ) -> Law:
     """`probabilities` without the answer to whether they are any: no value is read back from the device.
-    context: ids, or an id tensor [n] on the device whose ids are all below V."""
+    context: ids, or an id tensor [n] on the device whose ids are all below V. parents: of a drafted tree, for each of
+    its tokens the index of the one before it, -1 for the context; position i + 1 then lies behind token i."""
     logits = logits.float()
     penalised = settings.repetition_penalty != 1.0
     checks = []
     if penalised:
         best = logits.amax(dim=-1)
         checks.append(best - best)
-        logits = _penalised(logits, settings.repetition_penalty, context, drafted)
+        logits = _penalised(logits, settings.repetition_penalty, context, drafted, parents)
     if settings.greedy:
         best, first = logits.max(dim=-1)  # [W]: the largest, NaN if any is; the lowest id of a tie
     else:
@@ -135,22 +140,33 @@ def seen_ids(context: Sequence[int], vocab: int, device: torch.device) -> Tensor
     return upload([t for t in set(context) if t < vocab], device)
 
 
-def _penalised(logits: Tensor, penalty: float, context: Sequence[int] | Tensor, drafted: Sequence[int]) -> Tensor:
+def _penalised(
+    logits: Tensor,
+    penalty: float,
+    context: Sequence[int] | Tensor,
+    drafted: Sequence[int],
+    parents: Sequence[int] | None,
+) -> Tensor:
     """Seen tokens lose: positive logits are divided, negative ones multiplied (CTRL, section 4.1; transformers')."""
     width, vocab = logits.shape
     before = context if isinstance(context, Tensor) else seen_ids(context, vocab, logits.device)  # [n]
-    # Row i has seen the context and drafted[:i]. Rows before the first seen token stay as they are.
-    first = 0 if before.numel() else next((j + 1 for j, t in enumerate(drafted) if t < vocab), width)
-    rows = width - first
+    lines: list[list[int]] = [[]]  # what each row has seen of the draft
+    for i, t in enumerate(drafted):
+        line = lines[i if parents is None else parents[i] + 1]
+        lines.append([*line, t] if t < vocab else line)
+    lines += [[]] * (width - len(lines))
+    rows = [i for i, line in enumerate(lines[:width]) if line or before.numel()]  # rows that have seen nothing stay
     if not rows:
         return logits
-    grid = [t if j < i and t < vocab else -1 for i in range(first, width) for j, t in enumerate(drafted)]
-    later = upload(grid, logits.device).view(rows, len(drafted))
-    spare = before[:1] if before.numel() else later[:1, first - 1]  # what every row has seen, in place of -1
-    seen = torch.cat([before.expand(rows, -1), torch.where(later < 0, spare, later)], -1)  # [rows, n + K]
-    score = logits[first:].gather(-1, seen)
+    longest = max(len(lines[i]) for i in rows)
+    grid = [t for i in rows for t in (*lines[i], *[-1] * (longest - len(lines[i])))]
+    later = upload(grid, logits.device).view(len(rows), longest)
+    spare = before[:1] if before.numel() else later[:, :1]  # what the row has seen, in place of -1
+    seen = torch.cat([before.expand(len(rows), -1), torch.where(later < 0, spare, later)], -1)  # [rows, n + longest]
+    at = slice(None) if len(rows) == width else upload(rows, logits.device)
+    score = logits[at].gather(-1, seen)
     out = logits.clone()
-    out[first:].scatter_(-1, seen, torch.where(score < 0, score * penalty, score / penalty))
+    out[at] = out[at].scatter(-1, seen, torch.where(score < 0, score * penalty, score / penalty))
     return out
 
 

@@ -14,8 +14,11 @@ from torch import Tensor
 from engine.errors import EngineError
 from engine.settings import DecodeSettings
 from engine.transfer import download, upload
-from engine.verify.chain import Verdict, decide
+from engine.verify.chain import decide
 from engine.verify.sampling import law, refuse
+from engine.verify.tree import decide_tree
+from engine.verify.typical import decide_typical
+from engine.verify.verdict import Parents, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class Case:
 
     logits: [K+1, V] from the last token before the draft on. tokens: the K drafted ids; ids: the same, [K] on the
     device, where they are there already. probs: [K, V] the law they were drawn from, None for a deterministic drafter.
-    context: all ids before the draft.
+    context: all ids before the draft. parents: a tree's, None for a chain; the logits' rows are then behind the context
+    and behind each token.
     """
 
     logits: Tensor
@@ -35,6 +39,7 @@ class Case:
     method: str
     generator: torch.Generator | None
     ids: Tensor | None = None
+    parents: Parents | None = None
 
     @property
     def drafted(self) -> Tensor:
@@ -86,20 +91,28 @@ def _alike(cases: Sequence[Case]) -> Iterable[list[int]]:
         asked = (s.greedy, 0.0 if s.greedy else s.temperature, s.top_k, s.top_p, s.min_p)
         large = case.logits.device.type == "cpu" and len(cases) * case.logits.numel() > TOGETHER_ON_CPU
         alone = i if large or s.repetition_penalty != 1.0 else None
-        groups.setdefault((asked, alone, case.method, case.logits.shape, case.probs is None), []).append(i)
+        shape = case.logits.shape, case.parents
+        groups.setdefault((asked, alone, case.method, *shape, case.probs is None), []).append(i)
     return groups.values()
 
 
 def _decide(cases: Sequence[Case]) -> tuple[Tensor, Tensor]:
-    """The laws [R, K+1, V], and for each case what `chain.decide` says and, behind it, the law's checks."""
+    """The laws [R, K+1, V], and for each case what `decide` says and, behind it, the law's checks."""
     first, rows = cases[0], len(cases)
     width, vocab = first.logits.shape
     logits = first.logits if rows == 1 else torch.cat([c.logits for c in cases])
-    p, checks = law(logits, first.settings, first.context, first.tokens)
+    p, checks = law(logits, first.settings, first.context, first.tokens, first.parents)
     laws = p.view(rows, width, vocab)
     x = torch.stack([c.drafted for c in cases])
     probs = [c.probs for c in cases if c.probs is not None]
-    decided = decide(laws, x, torch.stack(probs) if probs else None, first.method, [c.generator for c in cases])
+    q = torch.stack(probs) if probs else None
+    generators = [c.generator for c in cases]
+    if first.method == "typical":
+        decided = decide_typical(laws, x, first.parents, generators)
+    elif first.parents is not None:
+        decided = decide_tree(laws, x, q, first.parents, generators)
+    else:
+        decided = decide(laws, x, q, first.method, generators)
     checked = checks.view(rows, width, -1).transpose(1, 2).flatten(1)  # [R, checks * (K+1)]
     return laws, torch.cat([decided, checked], 1)
 
@@ -108,6 +121,6 @@ def _answer(case: Case, p: Tensor, numbers: list[float]) -> Judgement | EngineEr
     decided = 3 + 4 * len(case.tokens)
     try:
         refuse(numbers[decided:], p.shape[0], case.settings)
-        return Judgement(p, Verdict.of(numbers[:decided]))
+        return Judgement(p, Verdict.of(numbers[:decided], case.parents))
     except EngineError as error:
         return error

@@ -1,0 +1,153 @@
+"""What a step costs here, measured once a model: the curve that cost-optimal K is chosen by.
+
+A step is one forward of the target over the last token and the drafted ones, and the test behind it. Widths take turns,
+so that whatever else the machine does meets all of them; `bench.curves` measures the same at length, for reports.
+"""
+
+import statistics
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast
+from weakref import WeakKeyDictionary
+
+import torch
+
+from engine.drafters.base import Draft, Drafter, Outcome, Reader
+from engine.runner import PREFILL_CHUNK, Runner
+from engine.settings import DecodeSettings
+from engine.verify import Case, judge_cases
+
+WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 65)
+CONTEXT = 128
+ROUNDS = 5
+LEVELS = (1, 4)  # depths at which a drafter's time is taken
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds. step_s[i]: a step over widths[i] tokens in each of `rows` rows. draft_s: the first drafted level;
+    level_s: each one behind it."""
+
+    rows: int
+    widths: tuple[int, ...]
+    step_s: tuple[float, ...]
+    draft_s: float
+    level_s: float
+
+    def step(self, width: int) -> float:
+        """Seconds of a step over `width` tokens: on the line between the measured neighbours, and on the last two's
+        beyond them."""
+        at = min(max(bisect_left(self.widths, width), 1), len(self.widths) - 1)
+        (a, b), (low, high) = self.widths[at - 1 : at + 1], self.step_s[at - 1 : at + 1]
+        return low + (high - low) * (width - a) / (b - a)
+
+    def draft(self, levels: int) -> float:
+        return self.draft_s + self.level_s * (levels - 1) if levels > 0 else 0.0
+
+    @property
+    def summary(self) -> str:
+        """One line for people."""
+        shown = [(w, s) for w, s in zip(self.widths, self.step_s, strict=True) if w in (1, 2, 4, 8, 16)]
+        steps = ", ".join(f"{w}: {s * 1e3:.1f}" for w, s in shown)
+        return (
+            f"cost-optimal K goes by what was measured here: ms of a step over so many tokens {steps}; of a draft "
+            f"{self.draft_s * 1e3:.2f}, and {self.level_s * 1e3:.2f} for each further token of depth"
+        )
+
+
+_STEPS: "WeakKeyDictionary[Runner, dict[int, tuple[tuple[int, ...], tuple[float, ...]]]]" = WeakKeyDictionary()
+_DRAFTS: "WeakKeyDictionary[Runner, dict[str, tuple[float, float]]]" = WeakKeyDictionary()
+_LOCK = threading.Lock()
+
+
+def costs_of(target: Runner, drafter: str, make: Callable[[], Drafter], rows: int = 1) -> Costs:
+    """Measured on the first call for these rows (rounded up to a power of two) and this drafter, then remembered as
+    long as the target lives. make: one drafter like those whose time is wanted."""
+    together = 1 << (rows - 1).bit_length() if target.reads_rows_together else 1
+    with _LOCK:
+        steps = _STEPS.setdefault(target, {})
+        if together not in steps:
+            steps[together] = _measure_steps(target, together)
+        drafts = _DRAFTS.setdefault(target, {})
+        if drafter not in drafts:
+            drafts[drafter] = _measure_draft(target, make)
+        return Costs(together, *steps[together], *drafts[drafter])
+
+
+def _context(target: Runner, length: int) -> list[int]:
+    room = length if target.context_length is None else min(length, target.context_length // 2)
+    return [(i * 7919 + 13) % target.vocab_size for i in range(max(room, 2))]
+
+
+@torch.inference_mode()
+def _measure_steps(target: Runner, rows: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    context, settings = _context(target, CONTEXT), DecodeSettings()
+    room = 2**30 if target.context_length is None else target.context_length - len(context)
+    widths = tuple(w for w in WIDTHS if w <= max(room, 2))
+    cache = target.new_cache(rows)
+    target.forward(context, cache.rows(0, 1), keep=1)
+    for row in range(1, rows):
+        cache.copy_row(0, row)
+    seconds: dict[int, list[float]] = {w: [] for w in widths}
+    for turn in range(ROUNDS + 1):
+        for width in widths if turn % 2 else reversed(widths):
+            ids = context[:width] if width <= len(context) else [*context, *context][:width]
+            target.synchronize()
+            start = time.perf_counter()
+            found = target.forward_rows([ids] * rows, cache, [width] * rows)
+            judge_cases([Case(logits, ids[1:], None, context, settings, "rejection", None) for logits in found])
+            if turn:
+                seconds[width].append(time.perf_counter() - start)
+            for row in range(rows):
+                cache.rollback(len(context), row)
+    rising: list[float] = []
+    for width in widths:  # a wider step never costs less; where it seems so, that is noise
+        rising.append(max([statistics.median(seconds[width]), *rising[-1:]]))
+    return widths, tuple(rising)
+
+
+@torch.inference_mode()
+def _measure_draft(target: Runner, make: Callable[[], Drafter]) -> tuple[float, float]:
+    """(the first level, each further one)"""
+    drafter, context = make(), _context(target, CONTEXT)
+    logits = begun(target, drafter, context)
+    seconds: dict[int, list[float]] = {levels: [] for levels in LEVELS}
+    for turn in range(ROUNDS + 1):
+        for levels in LEVELS:
+            target.synchronize()
+            start = time.perf_counter()
+            draft = drafter.propose(context, levels)
+            target.synchronize()
+            if turn:
+                seconds[levels].append(time.perf_counter() - start)
+            nothing_stood(drafter, context, draft, logits)
+    first, last = (statistics.median(seconds[levels]) for levels in LEVELS)
+    return first, max(last - first, 0.0) / (LEVELS[1] - LEVELS[0])
+
+
+@torch.inference_mode()
+def begun(target: Runner, drafter: Drafter, context: Sequence[int]) -> torch.Tensor:
+    """Brings a drafter to where it may propose behind `context`, whose last token nobody has read. Returns the target's
+    logits there, [1, V]."""
+    taps: tuple[int, ...] = getattr(drafter, "taps", ())
+    cache, prompt = target.new_cache(), list(context[:-1])
+    if hasattr(drafter, "share"):
+        drafter.share(lambda: cache)
+    drafter.begin(prompt, threading.Event())
+    logits = torch.zeros(1, target.vocab_size, device=target.device)
+    for at in range(0, len(prompt), PREFILL_CHUNK):
+        reading = target.read(prompt[at : at + PREFILL_CHUNK], cache, 1, None, taps)
+        if taps:
+            cast(Reader, drafter).read(context, at, reading.hidden)
+        logits = reading.logits
+    return logits
+
+
+def nothing_stood(drafter: Drafter, context: Sequence[int], draft: Draft, logits: torch.Tensor) -> None:
+    """Takes a proposal back, and the last token of `context` with it, which the next proposal is to read again. logits:
+    [1, V]."""
+    behind = logits.expand(len(draft.tokens) + 1, -1)
+    drafter.observe(Outcome(len(context) - 1, (), draft, context[-1], behind))
