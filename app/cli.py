@@ -9,14 +9,27 @@ from typing import Annotated
 
 import typer
 
-from app import cli_bench_ttft, cli_peers, cli_runs, cli_sweep, command, terminal, terminal_bench
+from app import (
+    cli_bench_ttft,
+    cli_models,
+    cli_peers,
+    cli_runs,
+    cli_sweep,
+    cli_train,
+    command,
+    terminal,
+    terminal_bench,
+    terminal_tree,
+)
 from app.options import (
     CategoryOption,
+    ControlOption,
     DataOption,
     DeviceOption,
     DrafterOption,
     DraftOption,
     DtypeOption,
+    HeadOption,
     JsonOption,
     KOption,
     PairOption,
@@ -26,7 +39,9 @@ from app.options import (
     SuiteOption,
     TargetOption,
     TemperatureOption,
+    ThresholdOption,
     TokensOption,
+    TreeOption,
     TrustOption,
     VerifierOption,
 )
@@ -35,8 +50,7 @@ app = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None,
     help="See, tune and price speculative decoding.",
 )  # fmt: skip
-models = typer.Typer(no_args_is_help=True, help="Where weights are, and how to get them.")
-app.add_typer(models, name="models")
+app.add_typer(cli_models.app, name="models")
 app.add_typer(cli_runs.app, name="runs")
 
 
@@ -46,9 +60,13 @@ def generate(
     pair: PairOption = None,
     target: TargetOption = None,
     draft: DraftOption = None,
+    head: HeadOption = None,
     drafter: DrafterOption = None,
     verifier: VerifierOption = "rejection",
     k: KOption = 5,
+    tree_nodes: TreeOption = None,
+    k_control: ControlOption = "fixed",
+    confidence_threshold: ThresholdOption = 0.4,
     temperature: TemperatureOption = 0.0,
     top_k: Annotated[int, typer.Option(help="Keep the k likeliest tokens; 0 is off.")] = 0,
     top_p: Annotated[float, typer.Option(help="Keep the likeliest tokens up to this share; 1 is off.")] = 1.0,
@@ -64,6 +82,9 @@ def generate(
     alternatives: Annotated[
         int, typer.Option(min=0, max=1000, help="Record this many likeliest tokens at each position.")
     ] = 0,
+    branches: Annotated[
+        bool, typer.Option("--branches", help="A block for each step, drafted trees as indented branches.")
+    ] = False,
     trace: Annotated[Path | None, typer.Option(help="Write the whole trace to this file as JSON.")] = None,
     save: SaveOption = False,
     device: DeviceOption = "auto",
@@ -79,18 +100,24 @@ def generate(
         settings = engine.DecodeSettings(
             k=k, max_new_tokens=max_new_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
             repetition_penalty=repetition_penalty, stop=tuple(stop or ()), seed=seed, ignore_eos=ignore_eos,
+            tree_nodes=tree_nodes, k_control=k_control, confidence_threshold=confidence_threshold,
         )  # fmt: skip
         command.check_writable(trace)
+        if branches and as_json:
+            raise engine.EngineError("give --branches or --json, not both; the JSON's proposals name their parents")
         if save:
             command.run_store()  # one that cannot be opened is told before the work
         if prompt == "-" and sys.stdin is None:
             raise engine.EngineError("there is no standard input to read the prompt from; give it as an argument")
         text = sys.stdin.read() if prompt == "-" else prompt
-        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code, quantization)
+        loaded = command.load(
+            pair, target, draft, device, dtype, trust_remote_code, quantization, command.heads(head)
+        )  # fmt: skip
         name = command.drafter(drafter, loaded)
+        terminal.show_lossy(verifier)
         with command.interrupt() as cancel:
             run = engine.stream(loaded, text, settings, name, verifier, cancel, alternatives, chat)
-            result = terminal.show_steps(run, to_stdout=not as_json)
+            result = terminal_tree.show_blocks(run) if branches else terminal.show_steps(run, to_stdout=not as_json)
         document = {
             "schema": "specscope.generation",
             "text": result.text,
@@ -119,12 +146,16 @@ def bench(
     pair: PairOption = None,
     target: TargetOption = None,
     draft: DraftOption = None,
+    head: HeadOption = None,
     drafter: DrafterOption = None,
     verifier: VerifierOption = "rejection",
     suite: SuiteOption = "default",
     data: DataOption = None,
     category: CategoryOption = None,
     k: KOption = 5,
+    tree_nodes: TreeOption = None,
+    k_control: ControlOption = "fixed",
+    confidence_threshold: ThresholdOption = 0.4,
     temperature: TemperatureOption = 0.0,
     max_new_tokens: TokensOption = 64,
     repeats: Annotated[int, typer.Option(min=1, help="Times each prompt is decoded, both ways.")] = 1,
@@ -146,18 +177,24 @@ def bench(
         from engine.bench.suites import load_prompts, load_suite, of_categories
         from engine.environment import environment
 
-        settings = engine.DecodeSettings(k=k, max_new_tokens=max_new_tokens, temperature=temperature, seed=seed)
+        settings = engine.DecodeSettings(
+            k=k, max_new_tokens=max_new_tokens, temperature=temperature, seed=seed, tree_nodes=tree_nodes,
+            k_control=k_control, confidence_threshold=confidence_threshold,
+        )  # fmt: skip
         prompts = of_categories(load_prompts(data) if data else load_suite(suite), category)
         if profile and shared_prefix is not None:
             raise engine.EngineError("--profile looks at a suite's steps; give it without --shared-prefix")
         lengths = cli_bench_ttft.lengths_of(shared_prefix) if shared_prefix is not None else ()
-        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code, quantization)
+        loaded = command.load(
+            pair, target, draft, device, dtype, trust_remote_code, quantization, command.heads(head)
+        )  # fmt: skip
         if lengths:
             cli_bench_ttft.shared_prefix(
                 loaded, lengths, prompts if data or category else None, settings, command.drafter(drafter, loaded),
                 verifier, repeats, save, as_json,
             )  # fmt: skip
             return
+        terminal.show_lossy(verifier)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         with terminal.progress_bar("decoding") as step, command.interrupt() as cancel:
             result = engine.compare(
@@ -201,6 +238,7 @@ def serve(
     pair: PairOption = None,
     target: TargetOption = None,
     draft: DraftOption = None,
+    head: HeadOption = None,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 lets others on your network in.")
     ] = "127.0.0.1",
@@ -215,7 +253,9 @@ def serve(
 ) -> None:
     """Serve the explorer page. Ctrl-C ends it."""
     with command.sentences():
-        load = partial(command.load, pair, target, draft, device, dtype, trust_remote_code)
+        load = partial(
+            command.load, pair, target, draft, device, dtype, trust_remote_code, heads=command.heads(head)
+        )  # fmt: skip
         loaded = load(quantization or command.page_quantization(device, dtype))
         from app.main import launch
 
@@ -229,42 +269,7 @@ def serve(
 
 app.command()(cli_peers.peers)
 app.command()(cli_sweep.sweep)
-
-
-@models.command("list")
-def list_models(as_json: JsonOption = False) -> None:
-    """Presets and what is in the cache."""
-    with command.sentences():
-        from engine import weights
-
-        entries = weights.list_models()
-        if as_json:
-            command.print_json({"schema": "specscope.models", "models": [terminal.model_row(e) for e in entries]})
-        else:
-            terminal.show_models(entries, weights.cache_dir())
-
-
-@models.command()
-def fetch(
-    name: Annotated[str, typer.Argument(help="A preset, a hub id, a folder or a .gguf file.")],
-    trust_remote_code: TrustOption = False,
-) -> None:
-    """Get weights and make them ready, so that later starts are quick and need no network."""
-    with command.sentences():
-        from engine import weights
-
-        with terminal.weights_progress() as progress:
-            found = weights.fetch(name, progress=progress, trust_remote_code=trust_remote_code)
-        typer.echo(found)
-
-
-@models.command("path")
-def model_path(name: Annotated[str, typer.Argument(help="A preset or a source that has been fetched.")]) -> None:
-    """Print the folder that holds the weights."""
-    with command.sentences():
-        from engine import weights
-
-        typer.echo(weights.path(name))
+app.command()(cli_train.train_head)
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ def shared_prefix(
     from engine.bench.ttft import measure_ttft
     from engine.environment import environment
 
+    terminal.show_lossy(verifier)
     started_at = datetime.now(UTC).isoformat(timespec="seconds")
     with terminal.progress_bar("decoding") as step, command.interrupt() as cancel:
         report = measure_ttft(pair, lengths, questions, settings, drafter, verifier, repeats, step, cancel)

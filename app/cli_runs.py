@@ -139,11 +139,13 @@ def _machine(run: Any) -> str:
 
 
 def _result(run: Any) -> str:
+    from engine.verify import LOSSY
+
     stats = run.stats or {}
-    if "verdict" in stats:
-        return str(stats["verdict"])
     speed = stats.get("decode_tokens_per_second")
-    return f"{speed:.1f} tokens/s" if isinstance(speed, int | float) else terminal.NO_VALUE
+    result = f"{speed:.1f} tokens/s" if isinstance(speed, int | float) else terminal.NO_VALUE
+    result = str(stats.get("verdict", result))
+    return f"LOSSY: {result}" if (run.settings or {}).get("verifier") in LOSSY else result
 
 
 def _printable(text: str) -> str:

@@ -12,6 +12,7 @@ from app.options import (
     DeviceOption,
     DraftOption,
     DtypeOption,
+    HeadOption,
     JsonOption,
     PairOption,
     SuiteOption,
@@ -26,6 +27,7 @@ def sweep(
     pair: PairOption = None,
     target: TargetOption = None,
     draft: DraftOption = None,
+    head: HeadOption = None,
     k: Annotated[str, typer.Option("--k", metavar="LIST", help="Draft tokens a step, as 1,3,5.")] = "1,3,5,7",
     drafter: Annotated[
         str | None,
@@ -40,7 +42,7 @@ def sweep(
     suite: SuiteOption = "default",
     data: DataOption = None,
     category: CategoryOption = None,
-    verifier: Annotated[str, typer.Option(help="rejection, block or match.")] = "rejection",
+    verifier: Annotated[str, typer.Option(help="rejection, block or match; typical is LOSSY.")] = "rejection",
     max_new_tokens: Annotated[
         int, typer.Option("--max-new-tokens", help="Every arm emits exactly so many tokens for each prompt.")
     ] = 48,
@@ -78,13 +80,15 @@ def sweep(
             repeats=repeats, verifier=verifier, seed=seed, rounds=rounds,
         )  # fmt: skip
         prompts = of_categories(load_prompts(data) if data else load_suite(suite), category)
+        heads = command.heads(head)
+        named: dict[str, Any] = {"heads": heads} if heads else {}
         store = command.run_store() if save else None
         terminal_sweep.announce(plan, len(prompts))
 
         def load(name: str) -> Any:
             return engine.load_pair(
                 source, draft=draft, device=device, dtype=dtype, quantization=name,
-                trust_remote_code=trust_remote_code,
+                trust_remote_code=trust_remote_code, **named,
             )  # fmt: skip
 
         with terminal.weights_progress() as bars:  # what is not here yet is fetched with a bar; loads show none
@@ -93,7 +97,7 @@ def sweep(
         with terminal.progress_bar("measuring") as step, command.interrupt() as cancel:
             report = run_sweep(
                 load, prompts, plan, store=store, label=str(data.name if data else suite), fresh=fresh, progress=step,
-                sources={"source": source, "draft_source": draft}, weights=lambda: fingerprints(source, draft),
+                sources={"source": source, "draft_source": draft, **named}, weights=lambda: fingerprints(source, draft),
                 cancel=cancel,
             )  # fmt: skip
         if as_json:

@@ -20,17 +20,38 @@ LABEL = 80  # characters
 
 def load(
     pair: str | None, target: str | None, draft: str | None, device: str, dtype: str, trust: bool,
-    quantization: str | None = None,
+    quantization: str | None = None, heads: dict[str, str] | None = None,
 ) -> Any:  # fmt: skip
     import engine
 
     if pair is not None and target is not None:
         raise engine.EngineError("give --pair or --target, not both")
+    held: dict[str, Any] = {"heads": heads} if heads else {}
     with terminal.weights_progress() as progress:
         return engine.load_pair(
             (pair or "embedded") if target is None else None, target=target, draft=draft, device=device, dtype=dtype,
-            quantization=quantization, trust_remote_code=trust, progress=progress,
+            quantization=quantization, trust_remote_code=trust, progress=progress, **held,
         )  # fmt: skip
+
+
+def heads(given: list[str] | None) -> dict[str, str]:
+    """--head METHOD=FOLDER as {method: folder}. Raises EngineError with one sentence."""
+    from engine import EngineError
+    from engine.pair import HEADS
+
+    found: dict[str, str] = {}
+    for text in given or ():
+        method, separator, folder = text.partition("=")
+        if not separator or method not in HEADS or not folder:
+            raise EngineError(f"--head takes METHOD=FOLDER with one of {', '.join(HEADS)} as method, not {text!r}")
+        if method in found:
+            raise EngineError(f"--head names two folders for {method}; give one")
+        if not Path(folder).is_dir():
+            raise EngineError(
+                f"the folder {folder} does not exist; --head {method}= takes the folder of a trained head"
+            )
+        found[method] = folder
+    return found
 
 
 def can_quantize(device: str, dtype: str) -> bool:

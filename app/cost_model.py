@@ -28,6 +28,7 @@ class Measured:
 
     speculative: None when no drafter was chosen. shape: None when the model has none that a roofline knows.
     draft_shape: None when drafting runs no model. hardware: for people. where: that with the model and the day.
+    draft_is_known: whether the roofline covers what drafting costs; without it speculation is not projected.
     """
 
     speculative: Stats | None
@@ -38,6 +39,7 @@ class Measured:
     hardware: str = ""
     where: str = ""
     day: date = field(default_factory=date.today)
+    draft_is_known: bool = True
 
     @property
     def drafted(self) -> bool:
@@ -81,7 +83,7 @@ def projections(measured: Measured, assumed: Assumed, prices: PriceTable) -> dic
     if measured.shape is None:
         return {}
     specs = load_gpu_specs()
-    counts = StepCounts.of(measured.speculative or measured.plain)
+    counts = StepCounts.of((measured.draft_is_known and measured.speculative) or measured.plain)
     found: dict[str, Projection] = {}
     for price in prices:
         name = match_price_gpu(price.gpu, price.gpu_mem_gb)
@@ -108,14 +110,14 @@ def cost_records(measured: Measured, assumed: Assumed, prices: PriceTable, today
         key: Throughput(
             p.plain_tokens_per_second if p.fits else None,
             # Without a draft there was no acceptance to carry over: absent, not "equal to plain".
-            p.speculative_tokens_per_second if measured.drafted and p.fits else None,
+            p.speculative_tokens_per_second if measured.drafted and measured.draft_is_known and p.fits else None,
             "projected",
             _explain(p, measured),
         )
         for key, p in projections(measured, assumed, selected).items()
     }
     rows = cost_table(selected, throughputs, assumed.busy_share, today=today)
-    if not measured.drafted:  # the table is sorted by a price that no row has then
+    if not (measured.drafted and measured.draft_is_known):  # the table is sorted by a price that no row has then
         rows.sort(key=lambda row: row.plain_usd_per_million_tokens or float("inf"))
     priced = [
         {"gpu_label": _gpu_label(row), **asdict(row), "price_label": "quoted", "sequences_at_once": assumed.batch}

@@ -32,6 +32,8 @@ COLUMNS: tuple[tuple[str, str, str, int], ...] = (
 )
 # What a price and a speed are (quoted, projected) is in sight on a laptop's screen; the rest may scroll.
 WIDTHS = [126, 92, 100, 112, 110, 196, 104, 142, 94, 152, 114, 152, 96, 130, 64]
+# What they cost on a GPU is neither nothing, as with looking things up, nor a whole model's forward.
+PARTS_OF_A_MODEL = {"early_exit", "eagle", "medusa"}
 ROW_AT = [key for key, *_ in COLUMNS].index("row")
 EVIDENCE = {"A": "dated copy of the primary page", "B": "dated third-party statement", "C": "weak"}
 
@@ -49,15 +51,17 @@ def update(held: Session, chosen: Any, shapes: Any, prices: PriceTable, words: W
     if fast is None or plain is None or plain.output_tokens < 2:
         return nothing(words("cost_short"))
     shape, draft_shape, refusal = shapes
+    methods = {run.drafter, *run.sources}
     measured = Measured(
         fast if run.drafts else None,
         plain,
         shape,
-        draft_shape if run.drafter == "model" else None,
+        draft_shape if "model" in methods else None,
         run.device,
         run.hardware,
         run.where,
         run.day,
+        draft_is_known=not PARTS_OF_A_MODEL & methods,
     )
     try:
         records = cost_records(measured, _assumed(chosen, words), prices)
@@ -65,7 +69,7 @@ def update(held: Session, chosen: Any, shapes: Any, prices: PriceTable, words: W
         return nothing(str(error))
     projected = records[1:]
     return (
-        "\n".join(_notes(measured, run.drafts, projected, refusal, words)),
+        "\n".join(_notes(measured, run.drafts, run.lossy, projected, refusal, words)),
         gr.update(visible=True),
         # Only projected rows are drawn: with none of them an empty chart would say less than no chart.
         gr.update(value=draw(records, words), visible=bool(projected)),
@@ -75,10 +79,14 @@ def update(held: Session, chosen: Any, shapes: Any, prices: PriceTable, words: W
     )
 
 
-def _notes(measured: Measured, drafts: bool, projected: Any, refusal: str, words: Words) -> Iterator[str]:
+def _notes(measured: Measured, drafts: bool, lossy: bool, projected: Any, refusal: str, words: Words) -> Iterator[str]:
     """What a reader of the table must know, one sentence a line."""
+    if lossy:
+        yield words("cost_lossy")
     if refusal:
         yield words("cost_no_projection", why=refusal)
+    elif measured.drafted and not measured.draft_is_known:
+        yield words("cost_draft_unknown")
     rests = measured.rests_on()
     key = "cost_rests_thin" if measured.few_tokens else "cost_rests"
     yield words(key, tokens=rests["measured_tokens"], steps=rests["measured_drafted_steps"], enough=ENOUGH_TOKENS)

@@ -58,7 +58,7 @@ def run(
         if unloadable:
             raise unloadable
         settings = form.settings(words)
-        mine.k, mine.greedy = settings.k, settings.greedy
+        mine.k, mine.greedy, mine.controlled = settings.k, settings.greedy, settings.k_control != "fixed"
         steps = race(
             pair,
             form.prompt,
@@ -117,6 +117,7 @@ def _settle(mine: Run, steps: Any) -> None:
         generation = steps.speculative.generation
         mine.reason = generation.finish_reason
         mine.rewrite_last(generation.trace.steps)
+        mine.tell(generation.trace)
     if mine.state != "failed":
         mine.state = "stopped" if mine.reason in (None, "cancelled") else "done"
 
@@ -156,6 +157,7 @@ def snapshot(mine: Run | None) -> View:
         "state": mine.state,
         "greedy": mine.greedy,
         "verifier": mine.verifier,
+        "lossy": mine.lossy,
         "steps": list(mine.records),
     }
     sent = {"text": mine.prompt_text, "tokens": mine.prompt_tokens} if mine.prompt_tokens else None

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 
 from app.catalogue import Words
+from engine.drafters.make import TREES
 from engine.errors import EngineError
 from engine.settings import DecodeSettings
+
+AUTO = "auto"  # a tree as large as the drafter is made for
 
 
 @dataclass(frozen=True)
@@ -25,6 +28,9 @@ class Form:
     seed: str = ""
     ignore_eos: bool = False
     weights: str = ""
+    k_control: str = "fixed"
+    tree: str = AUTO
+    confidence_threshold: float | None = 0.4
 
     def settings(self, words: Words) -> DecodeSettings:
         """Raises EngineError with one sentence for a value that has no meaning."""
@@ -55,6 +61,10 @@ class Form:
             stop=tuple(line for line in self.stop.split("\n") if line),
             seed=self._seed(words),
             ignore_eos=bool(self.ignore_eos),
+            # A drafter of chains has no use for the field, and the page says so beside it.
+            tree_nodes=None if self.tree == AUTO or self.drafter not in TREES else int(self.tree),
+            k_control=self.k_control,
+            confidence_threshold=number("confidence_threshold"),
         )
 
     def _seed(self, words: Words) -> int | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from app import cost_panel, explore_tab
+from app import controls, cost_panel, explore_tab
 from app.catalogue import gradio_i18n, t
 from app.components.base import plain_text
 from app.theme import CSS, theme
@@ -87,10 +87,12 @@ def launch(
 
 
 def _warm_up(pair: Any) -> None:
-    """The first forward of a process sets up kernels and thread pools: done before anybody waits for it."""
+    """The first forward of a process sets up kernels and thread pools, and cost-optimal K measures what a step costs:
+    done before anybody waits for it."""
     from engine import DecodeSettings, generate
 
-    generate(pair, "Hello", DecodeSettings(max_new_tokens=2))
+    settings = DecodeSettings(k=controls.K, max_new_tokens=2, k_control=controls.CONTROL)
+    generate(pair, "Hello", settings, drafter=controls.DRAFTER)
 
 
 def _header(pair: Any) -> None:

@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from IPython.display import HTML
 
+from app.tree_shape import fallen
 from engine import Trace, TunePoint
 
 STYLES = {
@@ -44,9 +45,8 @@ def tokens_html(trace: Trace) -> HTML:
     parts = [_chip(kind, kind) + " " for kind in STYLES]
     parts.append("<hr>")
     for step in trace.steps:
-        kept = [p for p in step.proposals if p.accepted]
-        parts += [_chip(_read(p.token), "accepted") for p in kept]
-        parts += [_chip(_read(p.token), p.status) for p in step.proposals if not p.accepted]
+        parts += [_chip(_read(step.proposals[i].token), "accepted") for i in step.path]
+        parts += [_chip(_read(step.proposals[i].token), step.proposals[i].status) for i in fallen(step)]
         if step.replacement is not None:
             parts.append(_chip(_read(step.replacement.token), step.replacement.kind if step.proposals else "plain"))
     return HTML(f'<div style="line-height:2;white-space:pre-wrap;font-family:monospace">{"".join(parts)}</div>')

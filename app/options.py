@@ -12,10 +12,32 @@ TargetOption = Annotated[
 DraftOption = Annotated[str | None, typer.Option(help="Draft model, the same kinds of source.")]
 DrafterOption = Annotated[
     str | None,
-    typer.Option(help="none, prompt_lookup or model. Default: model when there is a draft, else prompt_lookup."),
+    typer.Option(
+        help="none, prompt_lookup, suffix, recycling, composite, model, early_exit, eagle or medusa. Default: model "
+        "when there is a draft, else prompt_lookup."
+    ),
 ]
-VerifierOption = Annotated[str, typer.Option(help="rejection, block or match; all keep the target's own output law.")]
-KOption = Annotated[int, typer.Option("--k", help="Draft tokens a step.")]
+VerifierOption = Annotated[
+    str,
+    typer.Option(help="rejection, block or match keep the target's own output law; typical is LOSSY: it does not."),
+]
+KOption = Annotated[int, typer.Option("--k", help="Draft tokens a step; a tree's depth; the most, with --k-control.")]
+TreeOption = Annotated[
+    int | None,
+    typer.Option("--tree-nodes", help="Tokens of a drafted tree; 0 drafts chains. Default: what suits the drafter."),
+]
+ControlOption = Annotated[
+    str,
+    typer.Option(
+        help="fixed; heuristic: by the last step's acceptance; confidence: until the draft is unsure; cost: what "
+        "measured step times and acceptance say is quickest."
+    ),
+]
+ThresholdOption = Annotated[float, typer.Option(help="With --k-control confidence: below this chance drafting stops.")]
+HeadOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="METHOD=FOLDER", help="A trained head, as eagle=./my_head; may be given several times."),
+]
 TemperatureOption = Annotated[float, typer.Option(help="0 is greedy.")]
 TokensOption = Annotated[int, typer.Option("--max-new-tokens", help="The longest output, in tokens.")]
 SeedOption = Annotated[int | None, typer.Option(help="Same seed, same text. Default: drawn, and recorded.")]

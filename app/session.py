@@ -12,8 +12,10 @@ from typing import Any
 
 from app.components.token_view import encode_step
 from engine.bench import first_divergence
+from engine.sequence import LOSSY_NOTICE
 from engine.stats import Stats, compute_stats, level, speedup
 from engine.trace import Step, Trace
+from engine.verify import LOSSY
 
 
 class Arm:
@@ -64,27 +66,46 @@ class Run:
     reason: str | None = None
     message: str | None = None
     notices: tuple[str, ...] = ()
+    pair_notices: tuple[str, ...] = ()
     prompt_text: str = ""
     prompt_tokens: int = 0
     temperature: float | None = None
     seed: int | None = None
+    controlled: bool = False
+    """Whether k is only the most that was asked for."""
+    trees: bool = False
+    """Whether any draft was a tree."""
+    sources: set[str] = field(default_factory=set)
+    """The methods that drafted, where the chosen one mixes several."""
 
     @property
     def drafts(self) -> bool:
         """False when both arms decode plainly, so that any difference between them is the clock's."""
         return self.drafter != "none"
 
+    @property
+    def lossy(self) -> bool:
+        """Whether the output may leave the target's own law."""
+        return self.drafts and self.verifier in LOSSY
+
     def begin(self, trace: Trace, pair_notices: tuple[str, ...]) -> None:
         """What the engine made of the form: the prompt as sent and the seed it really uses."""
         self.prompt_text, self.prompt_tokens = trace.prompt_text, len(trace.prompt_token_ids)
         self.temperature, self.seed = trace.settings["temperature"], trace.settings["seed"]
-        # What holds for the pair whatever the prompt is already at the top of the page.
-        self.notices = tuple(n for n in trace.notices if n not in pair_notices)
+        self.pair_notices = pair_notices
+        self.tell(trace)
+
+    def tell(self, trace: Trace) -> None:
+        """What the user should know of the run. What holds for the pair whatever the prompt is already at the top of
+        the page, and that a run is lossy has a badge."""
+        self.notices = tuple(n for n in trace.notices if n not in (*self.pair_notices, LOSSY_NOTICE))
 
     def add(self, arm: str, step: Step) -> None:
         if arm == "speculative":
             self.speculative.steps.append(step)
             self.records.append(encode_step(step))
+            self.trees = self.trees or step.is_tree
+            self.sources |= {p.source for p in step.proposals if p.source}
         else:
             self.plain.steps.append(step)
 

@@ -11,6 +11,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
+from app.tree_shape import fallen
+
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False)
 
@@ -59,16 +61,19 @@ def legend() -> Text:
 
 
 def step_text(step: Any) -> Text:
-    """One step: accepted tokens, the rejected ones in brackets, what replaced them."""
+    """One step: accepted tokens, the rejected ones in brackets, what replaced them. Of a tree the guesses that fell
+    where the accepted path ends stand in the brackets, a bar between them."""
     line = Text()
     drafted = bool(step.proposals)
-    for proposal in step.proposals:
-        if proposal.accepted:
-            line.append(visible(proposal.token), ACCEPTED)
-    fallen = [p for p in step.proposals if not p.accepted]
-    if fallen:
-        style = REJECTED if any(p.status == "rejected" for p in fallen) else IGNORED
-        line.append("⟨", "dim").append("".join(visible(p.token, True) for p in fallen), style).append("⟩", "dim")
+    for i in step.path:
+        line.append(visible(step.proposals[i].token), ACCEPTED)
+    fell = [step.proposals[i] for i in fallen(step)]
+    if fell:
+        style = REJECTED if any(p.status == "rejected" for p in fell) else IGNORED
+        line.append("⟨", "dim")
+        for n, p in enumerate(fell):
+            line.append("|" if n and step.is_tree else "", "dim").append(visible(p.token, True), style)
+        line.append("⟩", "dim")
     if step.replacement is not None:
         mark, style = MARKS[step.replacement.kind] if drafted else ("", "")
         line.append(mark, style).append(visible(step.replacement.token), style)
@@ -99,6 +104,7 @@ def show_numbers(result: Any) -> None:
     """The table of one run. On stdout in a terminal; on stderr when stdout is a pipe that wants the text only."""
     s = result.stats
     where = result.trace.environment
+    trees = any(step.is_tree for step in result.trace.steps)
     table = Table(title="measured here", title_style="dim", show_header=False, title_justify="left")
     table.add_column(style="dim")
     table.add_column(justify="right")
@@ -110,10 +116,14 @@ def show_numbers(result: Any) -> None:
         ("tokens per target forward", number(s.tokens_per_target_forward)),
         ("mean acceptance length (incl. the target's own token)", number(s.mean_acceptance_length)),
         ("accepted / proposed", f"{s.accepted} / {s.proposed}  {share(s.draft_acceptance_rate)}"),
-        ("accepted at position 1, 2, …", " ".join(share(r) for r in s.acceptance_rate_per_position) or NO_VALUE),
+        (
+            "accepted at depth 1, 2, …" if trees else "accepted at position 1, 2, …",
+            " ".join(share(r) for r in s.acceptance_rate_per_position) or NO_VALUE,
+        ),
         ("recovered, bonus, ignored", f"{s.recovered}, {s.bonus}, {s.ignored}"),
         ("draft / verify / other", " / ".join(number(v, 2, " s") for v in (s.draft_s, s.verify_s, s.other_s))),
-        ("drafter, verifier, k", f"{result.trace.drafter}, {result.trace.verifier}, {result.trace.settings['k']}"),
+        ("drafter, verifier", f"{result.trace.drafter}, {named_verifier(result.trace.verifier)}"),
+        ("k", _k(result.trace.settings)),
         ("seed", "unused at temperature 0" if _greedy(result) else str(result.trace.settings["seed"])),
         ("weights", _precision(result.trace.pair)),
         ("on", f"{where.get('gpu') or where.get('cpu')}, {where.get('threads')} threads"),
@@ -121,8 +131,35 @@ def show_numbers(result: Any) -> None:
     for name, value in rows:
         table.add_row(name, Text(value))
     (out if out.is_terminal else err).print(table)
+    if trees:
+        note("accepted / proposed is low for trees by construction: one branch of each at most can stand")
     for message in result.trace.notices:
         note(f"note: {message}")
+
+
+def show_lossy(verifier: str) -> None:
+    """Above any figure of a rule that does not keep the target's law."""
+    from engine.verify import LOSSY
+
+    if verifier in LOSSY:
+        err.print(
+            Text.assemble(
+                ("LOSSY", "bold white on red"),
+                f" {verifier} acceptance: above temperature 0 the output no longer follows the target's own law",
+            )
+        )
+
+
+def named_verifier(name: str) -> str:
+    """A lossy rule is never named without saying so."""
+    from engine.verify import LOSSY
+
+    return f"{name} (LOSSY)" if name in LOSSY else name
+
+
+def _k(settings: dict[str, Any]) -> str:
+    control = settings.get("k_control", "fixed")
+    return str(settings["k"]) if control == "fixed" else f"{settings['k']} at most, {control}"
 
 
 def _precision(pair: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from app.terminal import NO_VALUE, note, number, out, share, span
+from app.terminal import NO_VALUE, note, number, out, share, show_lossy, span
 
 SHOWN_WIDTHS = 9
 
@@ -18,6 +18,7 @@ def announce(plan: Any, prompts: int) -> None:
     )  # fmt: skip
     sizes = " x ".join(f"{len(values)} {name}" for values, name in lists)
     tokens = plan.points * prompts * plan.max_new_tokens * plan.repeats
+    show_lossy(plan.verifier)
     others = _count(len(plan.tasks) - plan.points, "other measurement")
     note(
         f"{_count(plan.points, 'point')} ({sizes}) of {_count(prompts, 'prompt')}, {plan.max_new_tokens} tokens each: "

@@ -55,7 +55,7 @@ class Stream(Run, Iterator[Step]):
             pair, prompt, settings, drafter, verifier, cancel, alternatives, chat, prefix_cache, memory, tenant
         )
         self._reading = threading.Lock()
-        if self.drafter is not None:
+        if self.finish_reason is None:
             self.control.prepare(1)
 
     def __next__(self) -> Step:

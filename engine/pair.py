@@ -15,7 +15,7 @@ from engine.text import Encoded, Prompt, TokenReader, encode_prompt
 from engine.vocabulary import ForeignMethod, VocabularyReport, compare, vocabulary_size
 from engine.weights import PRESETS, Progress, resolve
 
-HEADS = ("eagle", "medusa")
+HEADS = ("eagle", "medusa", "recycling")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -26,8 +26,8 @@ class Pair:
     target, draft: runners; draft is None where only draftless methods are meant. tokenizer: the target's, None when
     prompts will be token ids only. eos_ids: every id that ends the output. notices: what a user should know.
     draft_tokenizer: the draft's own, None where it uses the target's. vocabulary: how the two compare, None where both
-    mean the same by the same ids. heads: folders of trained heads by drafter ("eagle", "medusa"), in place of those
-    that come with specscope.
+    mean the same by the same ids. heads: folders of what was trained for this target, by drafter ("eagle", "medusa",
+    "recycling"), in place of what comes with specscope.
     """
 
     name: str
@@ -273,7 +273,7 @@ def _share_weights(one: Any, other: Any) -> bool:
 def _checked_heads(heads: Mapping[str, str] | None) -> dict[str, str]:
     unknown = [name for name in heads or () if name not in HEADS]
     if unknown:
-        raise EngineError(f"heads are given for {' and '.join(HEADS)}, not for {unknown[0]!r}")
+        raise EngineError(f"heads are given for {', '.join(HEADS)}, not for {unknown[0]!r}")
     return {name: str(folder) for name, folder in (heads or {}).items()}
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.cache import SlotCache
-from engine.control import make_control
+from engine.control import Control, make_control
 from engine.costs import Costs, costs_of
 from engine.drafters import Drafter, Reader, make_drafter
 from engine.ending import Ending
@@ -70,7 +70,7 @@ class Run:
         self.settings = replace(settings, seed=secrets.randbits(32) if settings.seed is None else settings.seed)
         self.generator = torch.Generator().manual_seed(self.settings.seed or 0)
         self.drafter_name, self.verifier = drafter, verifier
-        self.control = make_control(self.settings, self._costs)
+        self.control = Control() if drafter == "none" else make_control(self.settings, self._costs)
         if memory is not None and not isinstance(memory, OutputMemory):
             raise EngineError("memory must be an engine.OutputMemory")
         self.memory, self.tenant = memory, tenant
@@ -166,7 +166,8 @@ class Run:
     @property
     def _own_notices(self) -> tuple[str, ...]:
         lossy = (LOSSY_NOTICE,) if self.verifier in LOSSY else ()
-        control = (self.control.notice,) if self.control.notice and self.steps and self.drafter_name != "none" else ()
+        # Asked last: the answer of cost-optimal K is measured.
+        control = (self.control.notice,) if self.steps and self.control.notice else ()
         return (*self.notices, *lossy, *control)
 
     @property

@@ -5,7 +5,7 @@ engine/data/heads/<target>/ holds `target.json`, which tells the target, and a f
 
 import json
 import threading
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -66,15 +66,18 @@ def head_of(pair: Pair, method: str) -> Any:
             f"the drafter {method!r} needs a head that was trained for {pair.target.name}, and there is none; name its "
             f"folder with --head (heads= in load_pair), or train one with `specscope train-head --method {method}`"
         )
-    return _loaded(pair.target, f"{method} {folder}", lambda: _load_head(Path(folder), pair, method))
+    return _loaded(pair.target, f"{method} {folder}", partial(_load_head, Path(folder), pair, method))
 
 
-def seed_of(runner: Runner) -> AdjacencyTable | None:
-    """What comes with specscope for the drafter "recycling"; None for a target that it has nothing for."""
-    folder = shipped(runner, "recycling")
+def seed_of(pair: Pair) -> AdjacencyTable | None:
+    """What the drafter "recycling" knows before a run: the table that the pair was loaded with, else the one that comes
+    with specscope, else None."""
+    named, runner = pair.heads.get("recycling"), pair.target
+    folder = Path(named) if named else shipped(runner, "recycling")
     if folder is None:
         return None
-    table: AdjacencyTable = _loaded(runner, "recycling", lambda: AdjacencyTable.load(folder, runner.vocab_size))
+    load = partial(AdjacencyTable.load, folder, runner.vocab_size)
+    table: AdjacencyTable = _loaded(runner, f"recycling {folder}", load)
     return table
 
 

@@ -56,3 +56,9 @@ function tokenLabel(t) {
   if (t.bytes) return "⟨" + t.bytes + "⟩";
   return t.text === "" ? "∅" : visible(t.text, true);
 }
+// Told by its words and its frame, not by its colour alone.
+function lossyBadge() {
+  const badge = el("span", "sv-lossy", L.lossy);
+  badge.title = L.lossy_why;
+  return badge;
+}

@@ -16,6 +16,8 @@ function slot(parent, name, className) {
   return parts[name];
 }
 
+const lossy = slot(box, "lossy", "sv-lossy-note");
+lossy.append(lossyBadge(), el("p", "sv-small", L.lossy_why));
 const race = section("race");
 slot(race, "verdict", "sv-verdict");
 for (const arm of ["speculative", "plain"]) {
@@ -57,7 +59,7 @@ function verdict(s) {
 }
 
 function drawBars(v) {
-  const n = Math.max(v.per_position.length, v.drafted_steps ? v.k : 0);
+  const n = Math.max(v.per_position.length, v.drafted_steps && !v.controlled ? v.k : 0);
   while (bars.children.length > n) bars.lastChild.remove();
   while (bars.children.length < n) {
     const column = el("div", "sv-column");
@@ -74,7 +76,7 @@ function drawBars(v) {
     column.querySelector(".sv-stem-fill").style.height = (rate || 0) * 100 + "%";
   });
   bars.setAttribute("aria-label", v.per_position.map((r, i) => (i + 1) + ": " + percent(r)).join(", ") || L.no_drafts);
-  put("bars_note", v.per_position.length ? L.positions_note : L.no_drafts);
+  put("bars_note", !v.per_position.length ? L.no_drafts : v.trees ? L.positions_note_tree : L.positions_note);
 }
 
 function drawSplit(v) {
@@ -109,7 +111,7 @@ function lawNote(f) {
   return f.draft_model ? text + " · " + L.law_draft : text;
 }
 
-const NOTHING = { k: 0, drafts: true, compared: 0, speedup: null, speculative: null, plain: null, tau: null,
+const NOTHING = { k: 0, drafts: true, lossy: false, trees: false, compared: 0, speedup: null, speculative: null, plain: null, tau: null,
   per_position: [], drafted_steps: 0, split: null, steps: 0, tokens: 0, forwards: 0, same: null, temperature: null,
   where: "", notices: [] };
 
@@ -120,6 +122,7 @@ function update() {
   const [words, tone] = verdict(f.speedup);
   put("verdict", words);
   parts.verdict.dataset.tone = tone;
+  lossy.hidden = !f.lossy;
   const fastest = Math.max(...["speculative", "plain"].map((a) => (f[a] && f[a].tps) || 0));
   for (const arm of ["speculative", "plain"]) {
     const a = f[arm];
@@ -128,7 +131,7 @@ function update() {
   }
   put("race_note", raceNote(v, f));
   put("tau", f.tau === null ? "–" : num(f.tau, 2));
-  put("tau_note", f.tau === null ? (v ? L.no_drafts : L.tau_idle) : say("tau_note", { max: f.k + 1, rate: percent(f.accept_rate) }));
+  put("tau_note", f.tau === null ? (v ? L.no_drafts : L.tau_idle) : say(f.trees ? "tau_note_tree" : "tau_note", { max: f.k + 1, rate: percent(f.accept_rate) }));
   drawBars(f);
   drawSplit(f);
   put("forwards", f.steps ? num(f.tokens - f.forwards, 0) : "–");

@@ -32,7 +32,10 @@ def encode_figures(run: "Run") -> dict[str, Any]:
     return {
         "state": run.state,
         "k": run.k,
+        "controlled": run.controlled,
         "drafts": run.drafts,
+        "lossy": run.lossy,
+        "trees": run.trees,
         "compared": compared,
         # One token is the prompt's reading alone: no speed of decoding yet.
         "speedup": run.speedup() if compared >= 2 else None,
@@ -51,7 +54,7 @@ def encode_figures(run: "Run") -> dict[str, Any]:
         "greedy": run.greedy,
         # As text: a seed may have more digits than a number of the browser's holds.
         "seed": None if run.seed is None else str(run.seed),
-        "draft_model": run.drafter == "model",
+        "draft_model": run.drafter in ("model", "early_exit"),  # those that draw from a law of their own
         "where": run.where,
         "notices": list(run.notices),
     }

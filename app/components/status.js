@@ -16,8 +16,17 @@ function queuePlace() {
   return found ? { place: found[1], of: found[2] } : null;
 }
 
+// On a narrow screen what the run shows lies below all the settings: a new run is brought into sight.
+function showRun() {
+  const stream = root.closest("#sv-stream");
+  if (!stream || window.innerWidth > 720) return;
+  const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+  stream.scrollIntoView({ behavior: calm ? "auto" : "smooth", block: "start" });
+}
+
 function update() {
   const v = props.value || { state: "idle" };
+  if (v.state === "starting" && line.dataset.state !== "starting") showRun();
   const state = place ? "queued" : v.state;
   line.dataset.state = state;
   line.setAttribute("role", state === "failed" ? "alert" : "status");

@@ -13,10 +13,12 @@ function pair(u, a) {
 function rule(info, greedy, verifier) {
   const t = info.token, accepted = info.kind === "accepted", proposals = info.step.proposals;
   if (info.kind !== "accepted" && info.kind !== "rejected") return say("rule_" + info.kind);
-  const late = !accepted && info.position > proposals.findIndex((p) => p.status === "rejected");
-  if (greedy) return accepted ? L.rule_same : late ? L.rule_after : L.rule_other;
-  if (t.u === null || t.u === undefined) return L.rule_untested;
+  if (greedy) return accepted ? L.rule_same : t.fate === "unreached" ? L.rule_after : L.rule_other;
+  if (verifier === "typical") return accepted ? L.rule_typical_accepted : t.accept < 1 ? L.rule_typical_rejected : L.rule_typical_other;
+  const tree = info.step.tree;
+  if (t.u === null || t.u === undefined) return !tree ? L.rule_untested : t.fate === "untested" ? L.rule_sibling : L.rule_branch;
   const values = pair(t.u, t.accept);
+  if (tree) return say(accepted ? "rule_accepted" : "rule_tree_rejected", values);
   if (verifier === "match") return say(accepted ? "rule_match_accepted" : "rule_match_rejected", values);
   if (verifier !== "block") return say(accepted ? "rule_accepted" : "rule_rejected", values);
   // Every prefix is tested and the longest that passes is kept, so a token may stand though its own prefix fails.
@@ -45,14 +47,16 @@ function fillCard(card, info, greedy, verifier) {
   card.textContent = "";
   const head = el("div", "sv-card-head");
   head.append(el("span", "sv-card-token", tokenLabel(token)), el("span", "sv-card-kind", say("kind_" + kind)));
-  const where = el("div", "sv-card-where", say(position === undefined ? "card_where" : "card_where_position",
-    { step: step.index + 1, position: position + 1, id: token.id }));
+  const key = position === undefined ? "card_where" : step.tree ? "card_where_tree" : "card_where_position";
+  const where = el("div", "sv-card-where",
+    say(key, { step: step.index + 1, position: position + 1, id: token.id, nth: token.nth, of: token.of }));
+  if (token.source) where.append(" · " + L.card_source + " ", sourceBadge(token.source));
   const facts = el("dl", "sv-facts");
   if (token.p !== undefined) fact(facts, "p", prob(token.p));
   if (token.q !== undefined) {
     fact(facts, "q", prob(token.q));
     fact(facts, "u", token.u === null ? "–" : prob(token.u));
-    fact(facts, say("card_accept_" + verifier), prob(token.accept));
+    fact(facts, say("card_accept_" + (step.tree && verifier !== "typical" ? "tree" : verifier)), prob(token.accept));
   }
   card.append(head, where, facts, el("p", "sv-rule", rule(info, greedy, verifier)));
   if (token.special) card.append(el("p", "sv-card-where", L.card_special));

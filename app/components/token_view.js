@@ -1,7 +1,8 @@
 // The token stream. Steps only ever arrive at the end of the list, so the DOM is appended to; only a Stop may rewrite
 // the last step, and then all is drawn anew.
 let run = null, seen = 0, greedy = true, verifier = "", current = null, longest = 0, view = "text";
-let lastRecord = "", text = "", spoken = 0, spokenAt = 0; // spoken: how much of the text a listener has heard
+let lastRecord = "", before = null; // before: the context's last token
+let text = "", spoken = 0, spokenAt = 0; // spoken: how much of the text a listener has heard
 
 // ---- the fixed parts -------------------------------------------------------------------------------------
 const bar = el("div", "sv-bar");
@@ -23,7 +24,9 @@ for (const kind of ["accepted", "recovered", "bonus", "plain", "rejected", "igno
   item.append(el("span", "tk tk-" + kind, L.legend_sample), el("span", "", say("kind_" + kind)));
   legend.append(item);
 }
-bar.append(toggle, legend);
+const badge = lossyBadge();
+badge.hidden = true;
+bar.append(toggle, badge, legend);
 
 const stage = el("div", "sv-stage");
 const empty = el("div", "sv-empty");
@@ -66,9 +69,12 @@ function chip(className, text, info) {
 }
 
 function appendStep(step) {
+  completeStep(step);
   const seam = el("span", "sv-seam");
   seam.setAttribute("aria-hidden", "true");
-  const rejected = step.proposals.findIndex((p) => p.status === "rejected");
+  // What fell where the accepted path ends: of a tree's siblings there the first, the likeliest.
+  const rejected = step.tree ? (step.children.get(step.end) || []).find((i) => step.proposals[i].status === "rejected") ?? -1
+    : step.proposals.findIndex((p) => p.status === "rejected");
   const info = (token, kind, position) => ({ token, kind, position, step });
   const replacement = step.replacement;
 
@@ -79,13 +85,14 @@ function appendStep(step) {
     // A token that adds no text of its own (a part of a character, a special token) still has its place.
     const silent = e.shown === "";
     const node = chip("tk-" + e.kind + (silent ? " tk-silent" : ""), silent ? tokenLabel(token) : "",
-      info(token, e.kind, e.proposal));
+      info(token, e.kind, token.depth));
     if (!silent) fill(node, e.shown);
     panes.text.append(node);
     text += e.shown;
   }
   if (replacement === null && rejected >= 0) appendRejected(step, rejected, info);
   appendRow(step, info, replacement);
+  before = replacement || (step.end >= 0 ? step.proposals[step.end] : before);
 }
 
 // Newlines break the line as they should, with a faint mark where they are.
@@ -103,60 +110,21 @@ function fill(node, text) {
 
 function appendRejected(step, first, info) {
   const p = step.proposals[first];
-  panes.text.append(chip("tk-rejected", tokenLabel(p), info(p, "rejected", first)));
+  panes.text.append(chip("tk-rejected", tokenLabel(p), info(p, "rejected", p.depth)));
 }
 
-// The engine's notes are English; those we know are said in the reader's language.
-function noteWords(note) {
-  return note && (L["note_" + note.replace(/\W+/g, "_")] || visible(note, false));
-}
-
-function appendRow(step, info, replacement) {
-  const row = el("div", "sv-row");
-  const head = el("span", "sv-row-index", String(step.index + 1));
-  const chips = el("span", "sv-row-chips");
-  const firstRejected = step.proposals.findIndex((p) => p.status === "rejected");
-  step.proposals.forEach((p, i) => {
-    // Behind the first rejection nothing was tested (block verification apart): shown, fainter.
-    const late = firstRejected >= 0 && i > firstRejected && p.u === null ? " tk-untested" : "";
-    chips.append(chip("tk-" + p.status + late, tokenLabel(p), info(p, p.status, i)));
-  });
-  if (replacement) {
-    if (step.proposals.length) {
-      const arrow = el("span", "sv-arrow", "→");
-      arrow.setAttribute("aria-hidden", "true");
-      chips.append(arrow);
-    }
-    chips.append(chip("tk-" + replacement.kind, tokenLabel(replacement), info(replacement, replacement.kind)));
-  }
-  const note = step.prefill ? say("prefill_note", { n: num(step.prefill + 1, 0) }) : noteWords(step.note);
-  if (note) chips.append(el("span", "sv-note", note));
-  const accepted = step.proposals.filter((p) => p.status === "accepted").length;
-  const score = el("span", "sv-row-score", step.proposals.length ? accepted + "/" + step.proposals.length : "–");
-  score.setAttribute("aria-label", say("row_score", { a: accepted, k: step.proposals.length }));
-  const time = el("span", "sv-row-time");
-  const total = step.ms[0] + step.ms[1] + step.ms[2];
-  time.setAttribute("aria-label", say("row_time", { draft: num(step.ms[0], 1), verify: num(step.ms[1], 1) }));
-  time.title = time.getAttribute("aria-label");
-  const track = el("span", "sv-row-track");
-  ["draft", "verify", "other"].forEach((name, i) => {
-    const part = el("span", "sv-ms sv-ms-" + name);
-    part.style.setProperty("--ms", String(step.ms[i]));
-    track.append(part);
-  });
-  time.append(track, el("span", "sv-row-ms", num(total, 0) + " ms"));
-  // Bars share one scale; a longer step rescales all of them by one property. Reading the prompt is not on it.
-  if (!step.prefill && total > longest) {
-    longest = total;
-    panes.steps.style.setProperty("--ms-max", String(longest));
-  }
-  row.append(head, chips, score, time);
-  panes.steps.append(row);
+// From a token of the text to its place among the branches.
+function showBranches(info) {
+  const drawn = info.step.open(true);
+  show("steps");
+  const nodes = Array.from(drawn.querySelectorAll(".tk"));
+  focusOn(nodes.find((n) => n.info.token === info.token) || nodes[0]);
 }
 
 // ---- the card (what it says is in token_card.js) -----------------------------------------------------------
 function showCard(node) {
   fillCard(card, node.info, greedy, verifier);
+  if (node.info.step.tree && view === "text") card.append(el("p", "sv-card-where", L.hint_tree));
   card.hidden = false;
   if (current) current.removeAttribute("aria-describedby");
   node.setAttribute("aria-describedby", card.id);
@@ -183,16 +151,17 @@ function hideCard() {
 }
 
 // ---- pointer and keyboard ----------------------------------------------------------------------------------
-const all = () => Array.from(panes[view].querySelectorAll(".tk"));
+const all = () => Array.from(panes[view].querySelectorAll(".tk, .sv-branch-button")).filter((n) => n.offsetParent);
+const stepOf = (node) => (node.info ? node.info.step : node.step);
 
 // One token is in the tab order (roving tabindex): Tab enters the stream, the arrows walk it.
 function resetRoving() {
-  if (panes[view].querySelector('.tk[tabindex="0"]')) return;
+  if (panes[view].querySelector('[tabindex="0"]')) return;
   const first = panes[view].querySelector(".tk");
   if (first) first.tabIndex = 0;
 }
 function focusOn(node) {
-  for (const other of panes[view].querySelectorAll('.tk[tabindex="0"]')) other.tabIndex = -1;
+  for (const other of panes[view].querySelectorAll('[tabindex="0"]')) other.tabIndex = -1;
   node.tabIndex = 0;
   node.focus();
 }
@@ -216,19 +185,29 @@ stage.addEventListener("click", (event) => {
   const node = event.target.closest(".tk");
   if (node && node.info) focusOn(node);
 });
+stage.addEventListener("dblclick", (event) => {
+  const node = event.target.closest(".tk");
+  if (node && node.info && node.info.step.tree && view === "text") showBranches(node.info);
+});
 stage.addEventListener("keydown", (event) => {
   if (event.key === "Escape") return hideCard();
   if (event.key === "Enter" || event.key === " ") {
-    if (event.target.info) { event.preventDefault(); showCard(event.target); }
+    const info = event.target.info;
+    if (!info) return;
+    event.preventDefault();
+    if (info.step.tree && view === "text") showBranches(info);
+    else showCard(event.target);
     return;
   }
+  const near = event.target.place && walkTree(event.target, event.key);
+  if (near) { event.preventDefault(); return focusOn(near); }
   const list = all(), at = list.indexOf(event.target);
   if (at < 0) return;
-  const step = event.target.info.step;
+  const step = stepOf(event.target);
   const moves = {
     ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: list.length - 1,
-    ArrowDown: list.findIndex((n, i) => i > at && n.info.step !== step),
-    ArrowUp: list.findIndex((n) => n.info.step.index === step.index - 1),
+    ArrowDown: list.findIndex((n, i) => i > at && stepOf(n) !== step),
+    ArrowUp: list.findIndex((n) => stepOf(n).index === (event.target.place ? step.index : step.index - 1)),
   };
   const to = moves[event.key];
   if (to === undefined) return;
@@ -238,7 +217,7 @@ stage.addEventListener("keydown", (event) => {
 
 // ---- updates -----------------------------------------------------------------------------------------------
 function clear() {
-  seen = 0; longest = 0; text = ""; lastRecord = "";
+  seen = 0; longest = 0; text = ""; lastRecord = ""; before = null;
   hideCard();
   panes.text.textContent = panes.steps.textContent = "";
 }
@@ -260,6 +239,8 @@ function speak(done) {
 
 function update() {
   const v = props.value || { run: null, state: "idle", steps: [] };
+  greedy = v.greedy !== false;
+  verifier = v.verifier || "";
   if (v.run !== run) reset(v.run);
   if (v.steps.length < seen || (seen && v.steps[seen - 1] !== lastRecord)) clear();
   const pane = panes[view];
@@ -267,8 +248,7 @@ function update() {
   for (; seen < v.steps.length; seen++) appendStep(JSON.parse(v.steps[seen]));
   lastRecord = seen ? v.steps[seen - 1] : "";
   root.dataset.state = v.state;
-  greedy = v.greedy !== false;
-  verifier = v.verifier || "";
+  badge.hidden = !v.lossy;
   empty.hidden = seen > 0;
   emptyHead.textContent = v.state === "starting" ? L.status_starting : L.empty_head;
   stage.setAttribute("aria-busy", String(v.state === "running"));

@@ -94,7 +94,7 @@ def _suffix(o: Order) -> Drafter:
 
 
 def _recycling(o: Order) -> Drafter:
-    return RecyclingDrafter(o.nodes, seed_of(o.pair.target))
+    return RecyclingDrafter(o.nodes, seed_of(o.pair))
 
 
 def _early_exit(o: Order) -> Drafter:

@@ -26,6 +26,9 @@ FILE = "recycling.safetensors"
 # Of what a run sees of a token and what the seed knows of it: weight of the newest sight against all before.
 NEWEST = 0.5
 
+# Logits that are looked at together for the largest.
+GROUP = 64
+
 Followers = list[tuple[int, float]]
 
 
@@ -71,6 +74,20 @@ class AdjacencyTable:
         if int(followers.max(initial=0)) >= vocab_size or not bool(((chances >= 0) & (chances <= 1)).all()):
             raise EngineError(f"{path} names tokens or probabilities that there are not; make it again")
         return cls(followers.astype(np.int32), chances)
+
+
+def largest(rows: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """torch.topk of [n, V], in a third of its time on a CPU: the k largest are all in the k groups of the largest
+    maxima."""
+    n, vocab = rows.shape
+    if rows.device.type != "cpu" or vocab % GROUP or vocab < 4 * k * GROUP:
+        found = torch.topk(rows, k, dim=-1)
+        return found.values, found.indices
+    groups = rows.view(n, vocab // GROUP, GROUP)
+    which = torch.topk(groups.amax(-1), k, dim=-1).indices  # [n, k]
+    inside = groups.gather(1, which[:, :, None].expand(-1, -1, GROUP)).flatten(1)  # [n, k * GROUP]
+    found = torch.topk(inside, k, dim=-1)
+    return found.values, which.gather(1, found.indices // GROUP) * GROUP + found.indices % GROUP
 
 
 class RecyclingDrafter:
@@ -125,9 +142,9 @@ class RecyclingDrafter:
     def _fill(self, read: Sequence[int], logits: Tensor) -> None:
         if not read:
             return
-        best = torch.topk(logits.float(), min(self.width, logits.shape[-1]), dim=-1)
-        chances = torch.exp(best.values - torch.logsumexp(logits.float(), -1, keepdim=True))
-        for token, ids, found in zip(read, best.indices.tolist(), chances.tolist(), strict=True):
+        values, indices = largest(logits.float(), min(self.width, logits.shape[-1]))
+        chances = torch.exp(values - torch.logsumexp(logits.float(), -1, keepdim=True))
+        for token, ids, found in zip(read, indices.tolist(), chances.tolist(), strict=True):
             self._seen[token] = self._mixed(token, ids, found)
 
     def _mixed(self, token: int, ids: list[int], chances: list[float]) -> Followers:

@@ -9,10 +9,19 @@ def model_card(config: Mapping[str, Any], card: Mapping[str, Any]) -> str:
     kind = config.get("speculators_model_type") or config.get("model_type")
     shared = config["specscope"]["shared_with_target"]
     lines = [f"# {card.get('title') or f'{str(kind).capitalize()} draft head'}", ""]
-    if card.get("target"):
-        lines += [f"Drafts for {_plain(card['target'])}, and for nothing else.", ""]
     if shared:
         lines += [f"Not in this folder, because they are the target's own: {', '.join(shared)}.", ""]
+    return _rest(lines, card)
+
+
+def plain_card(card: Mapping[str, Any]) -> str:
+    """`model_card` for what has no config."""
+    return _rest([f"# {card['title']}", ""], card)
+
+
+def _rest(lines: list[str], card: Mapping[str, Any]) -> str:
+    if card.get("target"):
+        lines[2:2] = [f"Drafts for {_plain(card['target'])}, and for nothing else.", ""]
     for key, value in card.items():
         if key in ("title", "target") or value is None:
             continue

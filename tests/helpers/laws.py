@@ -16,10 +16,10 @@ ALPHA = 1e-4  # a right rule fails one seeded check in ten thousand; every wrong
 
 
 @contextmanager
-def scripted_chance(**wrong):
-    """verify_chain with its two sources of chance in the test's hands: `control.uniforms` are the uniforms, and
-    `control.law` is, after a call, the law that the last token was to be drawn from. wrong: functions of the module
-    to replace by faulty ones."""
+def scripted_chance(module=chain, **wrong):
+    """A rule with its two sources of chance in the test's hands: `control.uniforms` are the uniforms, and `control.law`
+    is, after a call, the law that the last token was to be drawn from. module: the rule's. wrong: functions of it to
+    replace by faulty ones."""
     control = SimpleNamespace(uniforms=None, law=None)
 
     def uniforms(count, generators, device):
@@ -31,10 +31,8 @@ def scripted_chance(**wrong):
         return torch.tensor([[int(np.argmax(control.law))]])
 
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(chain, "uniforms", uniforms))
-        stack.enter_context(mock.patch.object(chain, "pick", pick))
-        for name, function in wrong.items():
-            stack.enter_context(mock.patch.object(chain, name, function))
+        for name, function in {"uniforms": uniforms, "pick": pick, **wrong}.items():
+            stack.enter_context(mock.patch.object(module, name, function))
         yield control
 
 
@@ -70,11 +68,11 @@ def exact_law(p, q, vocab, k, method, deterministic=None, used_p=None, used_q=No
                 control.uniforms = [a / 2 if ok else (1 + a) / 2 for a, ok in zip(accept, passes, strict=True)]
                 v = engine.verify_chain(p_rows, path, q_rows, method)
                 mean += weight * chance * v.num_accepted
-                _spread(law, path[: v.num_accepted], control.law, weight * chance, p, vocab, k + 1)
+                spread(law, path[: v.num_accepted], control.law, weight * chance, p, vocab, k + 1)
     return law, mean
 
 
-def _spread(law, accepted, last, weight, p, vocab, length):
+def spread(law, accepted, last, weight, p, vocab, length):
     for token in range(vocab):
         if last[token] > 0:
             _go_on(law, (*accepted, token), weight * last[token], p, vocab, length)

@@ -77,6 +77,55 @@ class ScriptedModel(torch.nn.Module):
         return SimpleNamespace(logits=torch.stack(rows)[None])
 
 
+class TreeModel(ScriptedModel):
+    """A ScriptedModel that reads trees: what a token sees is told by the mask and ordered by the positions, which stand
+    in its cache beside the tokens. Wrong parents, a wrong mask or a branch kept wrongly leave a text with a hole in it,
+    and are refused. early: the rule of its first layer alone."""
+
+    def __init__(self, rule, vocab, early=None, **extra):
+        super().__init__(rule, vocab, **extra)
+        self.config.num_hidden_layers = 2
+        self.early = None if early is None else TreeModel(early, vocab, **extra)
+
+    def forward(
+        self, input_ids, attention_mask=None, position_ids=None, past_key_values=None, use_cache=True, logits_to_keep=0
+    ):
+        if self.before_forward:
+            self.before_forward()
+        self.widths.append(input_ids.shape[1])
+        width, start = input_ids.shape[1], past_key_values.length
+        at = torch.arange(start, start + width)[None] if position_ids is None else position_ids
+        assert int(at.max()) < self.config.max_position_embeddings, "read past the context"
+        for layer in range(len(past_key_values.layers)):
+            tokens, places = past_key_values.update(
+                input_ids[:, None, :, None].float(), at[:, None, :, None].float(), layer
+            )
+        seen = torch.ones(width, start + width, dtype=torch.bool).tril_(start)
+        if attention_mask is not None:
+            assert attention_mask.shape == (1, 1, width, start + width), "not a tree's mask"
+            seen = attention_mask[0, 0] == 0
+        tokens, places = tokens[0, 0, :, 0].long().tolist(), places[0, 0, :, 0].long().tolist()
+        rows = []
+        for row in seen[-(logits_to_keep or width) :].tolist():
+            line = sorted((place, token) for place, token, shown in zip(places, tokens, row, strict=True) if shown)
+            assert [place for place, _ in line] == [*range(len(line))], "a text with a hole in it"
+            rows.append(torch.as_tensor(self.rule(tuple(token for _, token in line)), dtype=torch.float32))
+        return SimpleNamespace(logits=torch.stack(rows)[None])
+
+
+def tree_pair(rule, vocab=16, draft=None, tokenizer=None, draft_context=4096, **extra):
+    """A Pair whose target reads trees and whose draft, and whose first layer, say `draft` (the rule itself where it is
+    None)."""
+    draft = draft or rule
+    target = TreeModel(rule, vocab, draft, **extra)
+    pair = Pair.from_models(target=target, tokenizer=tokenizer, draft=ScriptedModel(draft, vocab, draft_context))
+    assert pair.target.reads_trees
+    pair.target._shallows[1] = target.early
+    for model in (target, pair.draft.model):
+        model.widths, model.longest = [], 0
+    return pair
+
+
 def one(token, width, loud=LOUD):
     """Logits that say `token`."""
     row = torch.zeros(width)

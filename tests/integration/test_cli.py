@@ -68,8 +68,8 @@ def test_the_prompt_can_come_from_standard_input(invoke):
 
 
 def test_every_drafter_and_verifier_says_the_same_at_temperature_zero(invoke):
-    for drafter in ("none", "prompt_lookup"):
-        for verifier in engine.VERIFIERS:
+    for drafter in ("none", "prompt_lookup", "suffix", "recycling", "composite", "early_exit"):
+        for verifier in engine.VERIFIERS if drafter in ("prompt_lookup", "composite") else ("rejection",):
             result = invoke("generate", FOX, "--drafter", drafter, "--verifier", verifier, "--max-new-tokens", 12)
             assert result.stdout == "The quick brown fox jumps over the lazy dog.\n", (drafter, verifier)
 
@@ -92,10 +92,12 @@ def test_settings_reach_the_run(invoke):
     result = invoke(
         "generate", FOX, "--k", 3, "--temperature", 0.7, "--top-k", 20, "--top-p", 0.9, "--min-p", 0.05,
         "--repetition-penalty", 1.1, "--seed", 7, "--stop", "zebra", "--ignore-eos", "--max-new-tokens", 5, "--json",
+        "--drafter", "recycling", "--tree-nodes", 8, "--k-control", "confidence", "--confidence-threshold", 0.2,
     )  # fmt: skip
     assert json.loads(result.stdout)["trace"]["settings"] == {
         "k": 3, "max_new_tokens": 5, "temperature": 0.7, "top_k": 20, "top_p": 0.9, "min_p": 0.05,
-        "repetition_penalty": 1.1, "stop": ["zebra"], "seed": 7, "ignore_eos": True,
+        "repetition_penalty": 1.1, "stop": ["zebra"], "seed": 7, "ignore_eos": True, "tree_nodes": 8,
+        "k_control": "confidence", "confidence_threshold": 0.2,
     }  # fmt: skip
 
 
@@ -106,6 +108,45 @@ def test_the_pair_that_is_loaded_is_the_one_that_was_named(invoke):
     assert args == (None,)
     assert (kwargs["target"], kwargs["draft"], kwargs["dtype"]) == ("some/where", "else/where", "float32")
     assert kwargs["trust_remote_code"] is False
+    assert "heads" not in kwargs
+
+
+def test_heads_reach_the_pair_by_method(invoke, tmp_path):
+    (tmp_path / "e").mkdir()
+    (tmp_path / "m=2").mkdir()
+    invoke("generate", "x", "--head", f"eagle={tmp_path / 'e'}", "--head", f"medusa={tmp_path / 'm=2'}",
+           "--max-new-tokens", 1)  # fmt: skip
+    assert invoke.loaded[-1][1]["heads"] == {"eagle": str(tmp_path / "e"), "medusa": str(tmp_path / "m=2")}
+
+
+def test_json_proposals_of_a_tree_name_their_parents(invoke):
+    result = invoke("generate", FOX, "--drafter", "composite", "--max-new-tokens", 40, "--ignore-eos", "--json")
+    steps = json.loads(result.stdout)["trace"]["steps"]
+    trees = [s for s in steps if any(p["parent"] != i - 1 for i, p in enumerate(s["proposals"]))]
+    assert trees
+    for step in trees:
+        assert all(-1 <= p["parent"] < i for i, p in enumerate(step["proposals"]))
+        assert {p["source"] for p in step["proposals"]} <= {"suffix", "recycling"}
+
+
+def test_branches_are_shown_as_indented_lines(invoke):
+    result = invoke("generate", FOX, "--drafter", "composite", "--max-new-tokens", 40, "--ignore-eos", "--branches")
+    assert result.exit_code == 0
+    assert re.search(r"^step \d+  \d+ of \d+ accepted", result.stdout, re.MULTILINE)
+    assert re.search(r"^  (│ |  )*[├└] ", result.stdout, re.MULTILINE)
+    assert "accepted at depth 1, 2" in result.stderr
+    assert "low for trees by construction" in " ".join(result.stderr.split())
+
+
+def test_typical_acceptance_is_called_lossy_wherever_it_is_shown(invoke, tmp_path):
+    shown = invoke("generate", FOX, "--verifier", "typical", "--max-new-tokens", 8, "--save")
+    assert "LOSSY typical acceptance" in " ".join(shown.stderr.split())
+    assert "typical (LOSSY)" in shown.stderr
+    data = tmp_path / "p.jsonl"
+    data.write_text(json.dumps({"prompt": FOX}), encoding="utf-8")
+    assert "LOSSY" in invoke("bench", "--data", data, "--verifier", "typical", "--max-new-tokens", 4).stderr
+    assert "LOSSY: " in invoke("runs", "list").stdout
+    assert "LOSSY" not in invoke("generate", FOX, "--max-new-tokens", 8).stderr
 
 
 @pytest.mark.parametrize(
@@ -118,6 +159,15 @@ def test_the_pair_that_is_loaded_is_the_one_that_was_named(invoke):
         (["generate", "x", "--drafter", "eagel"], "unknown drafter 'eagel'"),
         (["generate", "x", "--verifier", "strict"], "unknown verifier 'strict'"),
         (["generate", "x", "--drafter", "model"], "needs a draft model"),
+        (["generate", "x", "--drafter", "model", "--tree-nodes", "8"], "drafts chains"),
+        (["generate", "x", "--tree-nodes", "65"], "tree_nodes must be"),
+        (["generate", "x", "--k-control", "clever"], "k_control must be one of"),
+        (["generate", "x", "--confidence-threshold", "2"], "confidence_threshold must be"),
+        (["generate", "x", "--head", "eagle"], "--head takes METHOD=FOLDER"),
+        (["generate", "x", "--head", "hydra=/"], "--head takes METHOD=FOLDER"),
+        (["generate", "x", "--head", "eagle=/no/such/folder"], "does not exist"),
+        (["generate", "x", "--head", "eagle=/", "--head", "eagle=/tmp"], "two folders for eagle"),
+        (["generate", "x", "--branches", "--json"], "not both"),
         (["generate", ""], "prompt is empty"),
         (["generate", "x", "--trace", "/no/such/folder/t.json"], "does not exist"),
         (["generate", "x", "--trace", "/"], "is a folder"),

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from types import SimpleNamespace
 
+import torch
+
 from app import explore
 from app.form import Form
 from app.session import Session
@@ -16,8 +18,11 @@ CONFIG = {
 
 
 def fake_runner(config=CONFIG, name="fake"):
-    """The size of SmolLM2-135M, without its weights."""
-    return SimpleNamespace(name=name, config=config, n_params=134_515_008)
+    """The size of SmolLM2-135M, without its weights: no head that was made for those is its own."""
+    return SimpleNamespace(
+        name=name, config=config, n_params=134_515_008, num_layers=30, vocab_size=49152, device="cpu",
+        embed=lambda ids: torch.zeros(len(ids), 576),
+    )  # fmt: skip
 
 
 def fake_pair(**changes):
@@ -49,6 +54,29 @@ def drafted_step(index: int) -> Step:
     end = Replacement("recovered", token("d"), 0.5)
     texts = ("b", "d")
     return Step(index, (7, 7), texts, tuple(map(token, texts)), (kept, lost, late), end, None, 0, 1.0, 20.0, 1.0)
+
+
+def tree_step(index: int, text: str = "", q: float = 1.0) -> Step:
+    """Six tokens at temperature 0: "b" then "c" stand and "d" behind them fell, "!" in its place; "x" beside "b" fell,
+    so "y" and "z" behind it were never reached. text: stands before every token's own letter."""
+
+    guesses = (
+        ("b", -1, 0.7, "accepted", "suffix"),
+        ("x", -1, 0.2, "rejected", "recycling"),
+        ("c", 0, 0.6, "accepted", "suffix"),
+        ("d", 2, 0.1, "rejected", "recycling"),
+        ("y", 1, 0.9, "rejected", "recycling"),
+        ("z", 4, 0.8, "rejected", "recycling"),
+    )
+    made = [token(text + letter, i) for i, (letter, *_) in enumerate(guesses)]
+    tops = {at: tuple(Alternative(made[i], g[2]) for i, g in enumerate(guesses) if g[1] == at) for at in range(-1, 6)}
+    proposals = tuple(
+        Proposal(made[i], float(status == "accepted"), q, None, p, status, tops[parent], (), parent, source)
+        for i, (_, parent, p, status, source) in enumerate(guesses)
+    )
+    texts = tuple(text + letter for letter in "bc!")
+    end = Replacement("recovered", token(texts[2]), 0.8)
+    return Step(index, (7, 7, 7), texts, tuple(map(token, texts)), proposals, end, None, 0, 1.0, 20.0, 1.0)
 
 
 class FakeRace:

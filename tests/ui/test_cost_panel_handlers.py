@@ -96,6 +96,27 @@ def test_a_stopped_runs_lead_over_plain_is_not_priced():
     assert records(ahead)[0] == records(session)[0]
 
 
+@pytest.mark.parametrize("drafter", ["early_exit", "eagle", "medusa"])
+def test_what_drafting_with_part_of_a_model_costs_on_a_gpu_is_not_taken_for_nothing(drafter):
+    shown = update(session=measured_session(drafter=drafter))
+    assert EN("cost_draft_unknown") in shown["note"]
+    own, *others = shown["records"]
+    assert own["speculative_tokens_per_second"] is not None, "measured is measured"
+    assert {r["speculative_tokens_per_second"] for r in others} == {None}
+    assert all(r["plain_tokens_per_second"] > 0 for r in others)
+    mixed = measured_session(drafter="composite")
+    assert EN("cost_draft_unknown") not in update(session=mixed)["note"]
+    mixed.run.sources.add(drafter)
+    assert EN("cost_draft_unknown") in update(session=mixed)["note"]
+
+
+def test_the_price_of_a_lossy_run_says_that_it_is_one():
+    session = measured_session()
+    assert "LOSSY" not in update(session=session)["note"]
+    session.run.verifier = "typical"
+    assert "LOSSY" in update(session=session)["note"]
+
+
 def test_a_projected_row_is_the_roofline_of_the_runs_own_steps():
     session = measured_session()
     stats = compute_stats(session.run.speculative.steps, 1)

@@ -175,6 +175,38 @@ def test_the_users_k_and_stop_strings_reach_the_engine():
     assert (race.settings.k, race.settings.stop, race.settings.seed) == (9, ("END", "FIN"), 3)
 
 
+def test_k_control_and_the_trees_size_reach_the_engine():
+    race = FakeRace(items(1))
+    run(race, form=chosen(drafter="recycling", tree="32", k_control="confidence", confidence_threshold=0.25))
+    settings = race.settings
+    assert (settings.tree_nodes, settings.k_control, settings.confidence_threshold) == (32, "confidence", 0.25)
+    run(race, form=chosen(drafter="recycling"))
+    assert race.settings.tree_nodes is None, "auto is what the drafter is made for"
+
+
+def test_a_drafter_of_chains_is_not_refused_for_a_tree_size_that_it_does_not_use():
+    race = FakeRace(items(1))
+    assert run(race, form=chosen(drafter="prompt_lookup", tree="32"))[-1][0]["state"] == "done"
+    assert race.settings.tree_nodes is None
+
+
+def test_a_lossy_run_is_known_as_one_and_plain_decoding_never_is():
+    for drafter, verifier, lossy in (
+        ("suffix", "typical", True),
+        ("suffix", "match", False),
+        ("none", "typical", False),
+    ):
+        _, tokens, figures, _ = run(FakeRace(items(2)), form=chosen(drafter=drafter, verifier=verifier))[-1]
+        assert (tokens["lossy"], figures["lossy"]) == (lossy, lossy)
+
+
+def test_what_the_engine_has_to_tell_at_the_end_is_told():
+    session = Session()
+    race = FakeRace(items(2))
+    race.on_step = lambda r: setattr(r, "notices", ("cost-optimal K goes by what was measured here",))
+    assert run(race, session)[-1][2]["notices"] == ["cost-optimal K goes by what was measured here"]
+
+
 def test_an_empty_seed_field_leaves_the_seed_to_the_engine():
     race = FakeRace(items(1))
     run(race)

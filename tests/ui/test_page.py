@@ -6,12 +6,17 @@ from typing import get_args
 
 import gradio as gr
 import pytest
-from fakes import PAIR, fake_pair
+from fakes import PAIR, fake_pair, fake_runner
 
 from app import create_app
-from app.catalogue import catalogues
+from app.catalogue import Words, catalogues
+from app.controls import choices
+from app.drafter_choice import NEED_A_HEAD, runnable
+from app.weights_choice import WeightsChoice
 from engine import DRAFTERS, VERIFIERS
 from engine.linear import QUANTIZATIONS
+from engine.settings import K_CONTROLS
+from engine.verify import LOSSY
 from pricing.rows import Commitment
 
 ROOT = Path(__file__).parents[2]
@@ -29,13 +34,33 @@ NOTES = (
     "nothing left to draft for",
     "the draft's context is full",
     "the match goes on with an id past the vocabulary",
+    "what followed the match is too unlikely to go on",
+    "this token is new",
+    "a step without a draft is quicker here",
+    "the draft is not sure enough",
+    "the context is full",
+    "the target has not left its last token to read",
+    "the target has read no token before the last one yet",
+    "the target's hidden state in front of the last token has not been read",
+    "the target's hidden states up to here have not been read",
+    "the text ends inside a character that the draft cannot spell",
+    "the draft has nothing to read",
+    "the draft wrote no whole token",
+    "the draft ends the text here",
 )
 # Keys that the code puts together: prefix (or suffix) and what may stand there.
 FAMILIES = {
     "drafter_{}": DRAFTERS,
+    "about_drafter_{}": DRAFTERS,
+    "needs_{}": ("model", "early_exit", *NEED_A_HEAD),
+    "about_verifier_{}": VERIFIERS,
+    "k_control_{}": K_CONTROLS,
+    "about_k_control_{}": K_CONTROLS,
+    "about_tree_{}": ("auto", "chain", "nodes", "unused", "block"),
+    "fate_{}": ("accepted", "rejected", "unreached", "untested", "ignored"),
     "weights_{}": QUANTIZATIONS,
     "verifier_{}": VERIFIERS,
-    "card_accept_{}": VERIFIERS,
+    "card_accept_{}": (*VERIFIERS, "tree"),
     "status_{}": STATES,
     "reason_{}": ("eos", "stop", "length", "cancelled"),
     "kind_{}": KINDS,
@@ -89,7 +114,36 @@ def test_the_drafters_notes_are_the_ones_that_the_catalogues_translate():
     for note in NOTES:
         assert f'"{note}"' in engine, note
     drafters = "".join(p.read_text("utf-8") for p in (ROOT / "engine/drafters").glob("*.py"))
-    assert set(re.findall(r'\bnote ?= ?"([^"]+)"', drafters)) <= set(NOTES)
+    found = re.findall(r'\bnote ?= ?"([^"]+)"', drafters)
+    found += re.findall(r'^[A-Z]+ = "([a-z\' ]+)"$', drafters, re.MULTILINE)
+    assert {note for note in found if note != "; "} <= set(NOTES)  # "; " joins those of a draft of several methods
+
+
+def test_only_what_the_pair_can_run_is_offered_and_the_guide_says_what_the_others_need():
+    assert runnable(PAIR) == ["none", "prompt_lookup", "suffix", "recycling", "composite", "early_exit"]
+    whole = fake_pair(draft=fake_runner(), heads={"eagle": "a/folder", "medusa": "another"})
+    assert runnable(whole) == list(DRAFTERS)
+    page = create_app(PAIR, race=lambda *a, **k: ())
+    drafter = next(b for b in page.blocks.values() if getattr(b, "elem_id", None) == "sv-drafter")
+    assert [value for _, value in drafter.choices] == runnable(PAIR)
+    guide = next(b for b in page.blocks.values() if getattr(b, "elem_id", None) == "sv-guide")
+    assert [d["name"] for d in guide.value["drafters"]] == list(DRAFTERS)
+    assert {d["name"] for d in guide.value["drafters"] if d["lacking"]} == {"model", "eagle", "medusa"}
+
+
+def test_the_page_opens_on_what_wins_without_anything_to_get_first():
+    page = create_app(PAIR, race=lambda *a, **k: ())
+    values = {b.elem_id: b.value for b in page.blocks.values() if getattr(b, "elem_id", None) and hasattr(b, "value")}
+    assert [values[f"sv-{name}"] for name in ("drafter", "k-control", "tree", "k", "verifier")] == [
+        "composite", "cost", "auto", 16, "rejection",
+    ]  # fmt: skip
+
+
+def test_a_lossy_verifier_is_called_so_in_both_languages():
+    for language, word in (("en", "LOSSY"), ("tr", "KAYIPLI")):
+        named = {value: name for name, value in choices(WeightsChoice(PAIR), Words(language))["verifier"]}
+        assert [name for name in VERIFIERS if word in named[name]] == list(LOSSY)
+        assert catalogues()[language]["lossy"] == word
 
 
 def test_the_page_can_be_built_twice():

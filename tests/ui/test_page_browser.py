@@ -29,6 +29,20 @@ def choose(page, example):
     )
 
 
+def pick(page, field, name):
+    """An entry of a drop-down list, as a hand would."""
+    page.click(f"#sv-{field} input")
+    page.get_by_role("option", name=name, exact=True).click()
+
+
+def draft_by_lookup(page):
+    """Five tokens of prompt lookup a step: chains, and the same ones on every machine."""
+    pick(page, "drafter", "prompt lookup")
+    pick(page, "k-control", "fixed")
+    page.fill("#sv-k input[type=number]", "5")
+    page.keyboard.press("Tab")
+
+
 def start(page, example=FOX):
     choose(page, example)
     page.click("#sv-run")
@@ -49,6 +63,7 @@ def wait_until(true, what):
 def test_the_first_run_shows_accepted_and_rejected_proposals(server, visit):
     page = visit(server)
     assert page.input_value("#sv-prompt textarea") == EXAMPLES[FOX].prompt
+    draft_by_lookup(page)
     clicked = time.monotonic()
     page.click("#sv-run")
     page.wait_for_selector(TOKEN, state="attached")
@@ -69,6 +84,7 @@ def test_the_first_run_shows_accepted_and_rejected_proposals(server, visit):
 
 def test_pointing_at_a_token_shows_p_q_u_and_the_alternatives(server, visit):
     page = visit(server)
+    draft_by_lookup(page)
     page.click("#sv-more button")
     page.fill("#sv-temperature input[type=number]", "0.8")
     page.keyboard.press("Tab")
@@ -117,6 +133,48 @@ def test_the_page_works_by_keyboard_alone(server, visit):
     assert page.locator(".sv-card").is_hidden()
     page.keyboard.press("End")
     assert page.evaluate("document.activeElement.textContent") == "<|im_end|>"
+
+
+def test_the_page_as_it_opens_drafts_and_loses_no_token(server, visit):
+    page = visit(server)
+    page.click("#sv-run")
+    page.wait_for_selector(TOKEN, state="attached")
+    finish(page)
+    page.click(".sv-toggle-button >> nth=1")
+    assert page.locator(".sv-row .tk-accepted").count() > 0
+    assert "Same tokens as plain decoding: all" in page.inner_text("#sv-figures")
+
+
+def test_each_choice_is_told_in_a_sentence_beside_it(server, visit):
+    page = visit(server)
+    draft_by_lookup(page)
+    page.wait_for_function("document.querySelector('#sv-about-drafter').innerText.includes('earlier in the text')")
+    page.wait_for_function("document.querySelector('#sv-about-draft').innerText.includes('always drafts K tokens')")
+    assert "Tree: unused" in page.inner_text("#sv-about-draft")
+    assert page.locator("#sv-threshold").count() == 0
+    pick(page, "k-control", "by confidence")
+    page.wait_for_selector("#sv-threshold")
+    assert page.locator("#sv-about-verifier .sv-lossy").count() == 0
+    pick(page, "verifier", "typical acceptance (LOSSY)")
+    page.wait_for_selector("#sv-about-verifier .sv-lossy")
+    page.click("#sv-guide-box button")
+    page.wait_for_selector("#sv-guide .is-lacking")
+    guide = page.inner_text("#sv-guide")
+    assert "start with --draft" in guide
+    assert guide.count("not here") == page.locator("#sv-guide .is-lacking").count()
+
+
+def test_a_lossy_run_is_called_so_beside_its_tokens_and_its_figures(server, visit):
+    page = visit(server)
+    start(page)
+    finish(page)
+    assert page.locator(".sv-bar .sv-lossy, #sv-figures .sv-lossy").filter(visible=True).count() == 0
+    pick(page, "verifier", "typical acceptance (LOSSY)")
+    start(page)
+    finish(page)
+    for place in (".sv-bar", "#sv-figures"):
+        page.wait_for_selector(f"{place} .sv-lossy", state="visible")
+    page.wait_for_function("document.querySelector('#sv-cost-note').innerText.includes('LOSSY')")
 
 
 def assert_still(forwards):
@@ -278,7 +336,8 @@ def test_a_turkish_browser_gets_turkish_everywhere(server, visit):
     for words in ("İstem", "Çalıştır", "Durdur", "kabul", "ret", "Ortalama kabul uzunluğu", "Sağlayıcı", "Bu nasıl"):
         assert words in text, words
     assert "Taslaklı $/1M" in page.inner_text("#sv-cost-table")
-    assert page.input_value("#sv-drafter input") == "istemde arama"
+    assert page.input_value("#sv-drafter input") == "birleşik"
+    assert "ölçülen adım süreleriyle" in page.inner_text("#sv-about-draft")
     for english in ("Prompt", "Drafter", "Verifier", "Cost", "accepted", "rejected"):
         assert english not in text, english
 

@@ -3,7 +3,7 @@
 import json
 from dataclasses import replace
 
-from fakes import drafted_step, plain_step
+from fakes import drafted_step, plain_step, tree_step
 
 from app.components.token_view import encode_step
 
@@ -15,6 +15,23 @@ def test_a_step_record_tells_accepted_recovered_and_untested_apart():
     assert [p["u"] for p in record["proposals"]] == [0.31, 0.92, None]
     assert [p["passed"] for p in record["proposals"]] == [True, False, None]
     assert record["replacement"]["kind"] == "recovered"
+
+
+def test_a_trees_record_names_parents_and_sources_and_the_accepted_path():
+    record = json.loads(encode_step(tree_step(1)))
+    assert record["tree"] is True
+    assert [p["parent"] for p in record["proposals"]] == [-1, -1, 0, 2, 1, 4]
+    assert [p["source"] for p in record["proposals"]] == ["suffix", "recycling", "suffix", *["recycling"] * 3]
+    assert [e.get("proposal") for e in record["emitted"]] == [0, 2, None]
+    chain = json.loads(encode_step(drafted_step(1)))
+    assert chain["tree"] is False
+    assert [p["parent"] for p in chain["proposals"]] == [-1, 0, 1]
+
+
+def test_what_the_target_held_likeliest_is_sent_once_for_all_that_were_proposed_there():
+    record = json.loads(encode_step(tree_step(1)))
+    assert [a["p"] for a in record["tops"]["-1"]] == [0.7, 0.2]
+    assert [a["p"] for a in record["tops"]["2"]] == [0.1]
 
 
 def test_a_step_record_is_ascii_json_whatever_the_token_holds():

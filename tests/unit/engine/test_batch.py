@@ -402,7 +402,7 @@ def test_a_row_whose_drafter_breaks_ends_alone_and_the_error_carries_all_results
         made.append(1)
         return (Breaks if len(made) == 2 else real)(*args)
 
-    monkeypatch.setattr("engine.drafters.PromptLookupDrafter", some)
+    monkeypatch.setattr("engine.drafters.make.PromptLookupDrafter", some)
     prompts = [[1, 2, 1, 2, 1]] * 3
     values = DecodeSettings(k=2, max_new_tokens=20)
     with pytest.raises(BatchError, match=r"prompts\[1\] failed: the drafter broke") as raised:
@@ -490,7 +490,7 @@ def test_a_fault_of_a_shared_forward_is_raised_and_the_batch_can_begin_anew(llam
     rows = [batch.submit([1, 2], DecodeSettings(max_new_tokens=9)) for _ in range(2)]
     batch.step()
     with monkeypatch.context() as patch:
-        patch.setattr(llama.target, "forward_rows", lambda *a: (_ for _ in ()).throw(RuntimeError("device lost")))
+        patch.setattr(llama.target, "read_rows", lambda *a: (_ for _ in ()).throw(RuntimeError("device lost")))
         with pytest.raises(RuntimeError, match="device lost"):
             batch.step()
     assert [(row.finish_reason, len(row.generation.token_ids)) for row in rows] == [("cancelled", 1)] * 2

@@ -91,7 +91,7 @@ def test_a_draft_curve_drafts_k_tokens_for_each_row_again_and_again(pair):
 
 
 def test_prompt_lookup_finds_what_it_looks_for_in_the_curves_context(pair, monkeypatch):
-    from engine.drafters import PromptLookupDrafter
+    from engine.drafters.prompt_lookup import PromptLookupDrafter
 
     prompts = [BenchPrompt("a", [1, 2, 3, 4]), BenchPrompt("a", [5, 6, 7, 8, 9, 10])]
     context = curve_context(pair, prompts, 10, 4)

@@ -360,11 +360,13 @@ def test_any_trace_at_all_survives_its_json(trace):
 def test_a_trace_of_the_first_version_still_reads_and_reused_nothing():
     gen = next(g for g in runs() if g.stats.rejected)
     document = json.loads(gen.trace.to_json())
-    assert document["version"] == 2
+    assert document["version"] == 3
     document["version"] = 1
     del document["queued_ms"]
     for s in document["steps"]:
         del s["reused_prompt_tokens"], s["rows"]
+        for p in s["proposals"]:
+            del p["parent"], p["source"]
     assert Trace.from_json(json.dumps(document)) == gen.trace
 
 
@@ -397,7 +399,7 @@ P = np.array([[0.5, 0.3, 0.2], [0.1, 0.6, 0.3], [0.25, 0.25, 0.5]])
 Q = np.array([[0.2, 0.5, 0.3], [0.3, 0.3, 0.4], [0.6, 0.2, 0.2]])
 
 
-@pytest.mark.parametrize("verifier", engine.VERIFIERS)
+@pytest.mark.parametrize("verifier", engine.EXACT)
 def test_every_test_can_be_checked_by_hand_from_its_record(verifier):
     """p and q are the models' own laws at that position, and u against accept_probability is the decision."""
     pair = pair_of(table(lambda h: P[h[-1]], 3), 3, draft=table(lambda h: Q[h[-1]], 3))

@@ -16,7 +16,7 @@ from engine import DecodeSettings, EngineError, verify_chain
 from engine.verify import chain
 from engine.verify.sampling import probabilities
 
-METHODS = engine.VERIFIERS
+METHODS = engine.EXACT
 TRIALS = 15_000
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -247,7 +247,7 @@ def test_the_residual_is_divided_by_its_sum_and_never_softmaxed(method):
 
 def test_a_softmaxed_residual_is_the_known_bias():
     p, q = always(0.6, 0.4, 0.0), always(0.2, 0.8, 0.0)
-    law, _ = exact_law(p, q, 3, 1, "rejection", _residual=softmaxed)
+    law, _ = exact_law(p, q, 3, 1, "rejection", residual=softmaxed)
     np.testing.assert_allclose(first_token(law, 3), [0.371, 0.515, 0.115], atol=6e-4)
 
 
@@ -381,8 +381,8 @@ def test_the_check_fails_dropping_unlikely_tokens_after_they_were_drawn():
 @pytest.mark.parametrize(
     ("name", "fault"),
     [
-        ("_residual", softmaxed),
-        ("_residual", lambda p, q, token, scale=1.0: p),
+        ("residual", softmaxed),
+        ("residual", lambda p, q, token, scale=1.0: p),
         ("_excess", lambda p, q, token, scale: (p - (0 if q is None else q)).clamp(min=0)),
     ],
 )
