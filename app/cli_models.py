@@ -1,4 +1,4 @@
-"""`specscope models`: presets, and the weights that are here."""
+"""`specscope models`: presets, the weights that are here, and whether two models can be a pair."""
 
 from typing import Annotated
 
@@ -44,3 +44,26 @@ def model_path(name: Annotated[str, typer.Argument(help="A preset or a source th
         from engine import weights
 
         typer.echo(weights.path(name))
+
+
+@app.command()
+def check(
+    target: Annotated[str, typer.Argument(help="A preset, a hub id, a folder or a .gguf file.")],
+    draft: Annotated[str, typer.Argument(help="The same, for the draft.")],
+    trust_remote_code: TrustOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Could the one draft for the other? Compares what their tokens say, and how many a word needs in each."""
+    with command.sentences():
+        from engine import check_vocabularies
+        from engine.pair import load_tokenizer
+
+        with terminal.weights_progress() as progress:
+            tokenizers = [load_tokenizer(name, progress, trust_remote_code) for name in (target, draft)]
+        report = check_vocabularies(*tokenizers)
+        if as_json:
+            command.print_json(
+                {"schema": "specscope.vocabularies", "target": target, "draft": draft, **report.as_dict()}
+            )
+        else:
+            terminal.show_vocabularies(report)

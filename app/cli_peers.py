@@ -13,6 +13,7 @@ from app.options import (
     CategoryOption,
     DataOption,
     DeviceOption,
+    HeadOption,
     JsonOption,
     PairOption,
     SaveOption,
@@ -46,6 +47,11 @@ def peers(
     ] = 64,
     repeats: Annotated[int, typer.Option(min=1, help="Times each prompt is decoded by each arm.")] = 1,
     k: Annotated[int, typer.Option("--k", min=1, max=64, help="Draft tokens a step, for every arm that drafts.")] = 5,
+    k_control: Annotated[
+        str | None,
+        typer.Option(help="How our own arms choose K. Default: cost for composite, with K up to 16; else fixed."),
+    ] = None,
+    head: HeadOption = None,
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads of every arm. Default: torch's own.")] = None,
     temperature: Annotated[float, typer.Option(min=0.0, help="Peers run greedily; above 0 this is noted.")] = 0.0,
     only: Annotated[
@@ -83,7 +89,8 @@ def peers(
             setup = room.make_setup(
                 target or pair or "embedded", draft=draft, device=device, dtype=dtype, k=k, vllm_url=vllm_url,
                 quantizations=tuple(quantization or ("none", "int8")), drafters=tuple(drafter or ()),
-                trust_remote_code=trust_remote_code, progress=progress, threads=threads,
+                trust_remote_code=trust_remote_code, progress=progress, threads=threads, k_control=k_control,
+                heads=command.heads(head),
             )  # fmt: skip
             arms, left = room.choose(room.all_arms(setup), only or (), skip or ())
             encoded = room.encode_prompts(setup, prompts)
@@ -118,7 +125,8 @@ def peers(
             "complete": report.complete,
             "started_at": started_at,
             "settings": {
-                "k": k, "max_new_tokens": max_new_tokens, "repeats": repeats, "temperature": 0.0, "ignore_eos": True,
+                "k": k, "k_control": k_control, "max_new_tokens": max_new_tokens, "repeats": repeats,
+                "temperature": 0.0, "ignore_eos": True,
                 "prompts": len(encoded), "dtype": setup.dtype,
             },
             "pair": {"target": setup.target_source, "draft": setup.draft_source},

@@ -195,6 +195,23 @@ def show_models(entries: list[Any], cache: Path) -> None:
     note(f"cache: {cache} (set SPECSCOPE_CACHE to move it)")
 
 
+def show_vocabularies(report: Any) -> None:
+    """Two tokenizers side by side: overlap, what differs, tokens per word."""
+    out.print(Text(report.summary[:1].upper() + report.summary[1:] + "."))
+    for fertility in report.fertility:
+        out.print(Text(str(fertility)))
+    if report.differing:
+        table = Table(title="the first ids that do not read the same", title_style="dim", title_justify="left")
+        for name in ("id", "target", "draft"):
+            table.add_column(name, justify="right" if name == "id" else "left")
+        for d in report.differing:
+            sides = (NO_VALUE if side is None else repr(side) for side in (d.target, d.draft))
+            table.add_row(str(d.id), *map(Text, sides))
+        out.print(table)
+    if report.missing:
+        out.print(Text("the draft lacks, among others: " + " ".join(map(repr, report.missing))))
+
+
 @contextmanager
 def progress_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())

@@ -205,6 +205,18 @@ def load_pair(
     return pair
 
 
+def load_tokenizer(source: str, progress: Progress | None = None, trust_remote_code: bool = False) -> Any:
+    """The tokenizer of a preset's target, a hub id, a folder or a .gguf file. Raises WeightsError or EngineError."""
+    from transformers import AutoTokenizer
+
+    preset = PRESETS.get(source)
+    folder = resolve(preset.target if preset else source, progress=progress, trust_remote_code=trust_remote_code)
+    try:
+        return AutoTokenizer.from_pretrained(folder, trust_remote_code=trust_remote_code)
+    except Exception as error:
+        raise EngineError(f"{source} has no tokenizer that can be read: {type(error).__name__}") from error
+
+
 def _load(source: str, device: torch.device, dtype: Any, trust: bool, progress: Progress | None) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging

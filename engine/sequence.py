@@ -165,7 +165,7 @@ class Run:
 
     @property
     def _own_notices(self) -> tuple[str, ...]:
-        lossy = (LOSSY_NOTICE,) if self.verifier in LOSSY else ()
+        lossy = (LOSSY_NOTICE,) if self.verifier in LOSSY and not self.settings.greedy else ()
         # Asked last: the answer of cost-optimal K is measured.
         control = (self.control.notice,) if self.steps and self.control.notice else ()
         return (*self.notices, *lossy, *control)

@@ -17,7 +17,7 @@ from engine.gpu import CudaGraphs, GraphedDecoder
 from engine.linear import PlainLinear
 from engine.linear_cuda import CAPABILITY, Fp8Linear, fp8_rows, make_fp8
 from engine.transfer import download, upload
-from engine.verify import METHODS
+from engine.verify import EXACT
 from engine.verify.chain import decide
 from engine.verify.sampling import law
 
@@ -176,7 +176,7 @@ def test_a_step_waits_for_the_device_once_and_a_draft_model_once_more(device, dr
 # --- the device's arithmetic is the host's ---
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", EXACT)
 @pytest.mark.parametrize("with_q", [True, False])
 def test_verdicts_are_those_of_a_cpu_for_the_same_chances(device, method, with_q):
     rows, k, vocab = 16, 5, 5000

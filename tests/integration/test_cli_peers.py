@@ -8,7 +8,10 @@ from typer.testing import CliRunner
 from app import cli
 
 pytestmark = pytest.mark.weights
-ARMS = ("transformers generate", "transformers prompt lookup", "specscope plain fp32", "specscope prompt_lookup fp32")
+ARMS = (
+    "transformers generate", "transformers prompt lookup",
+    "specscope plain fp32", "specscope prompt_lookup fp32", "specscope composite fp32",
+)  # fmt: skip
 
 
 @pytest.fixture

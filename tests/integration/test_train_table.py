@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from helpers.models import tiny_llama
 
 import engine
 from engine import DecodeSettings, EngineError
@@ -11,7 +12,6 @@ from engine.drafters.recycling import AdjacencyTable, largest
 from engine.runner import Runner
 from engine.train import recycle, train_table
 from engine.train.recycle import adjacency_table
-from tests.helpers.models import tiny_llama
 
 V = 64
 TEXTS = [([3, 5, 3, 9, 3, 5, 7, 3], 1), ([5, 5, 9, 3, 60, 5], 3), ([9, 3], 0)]
@@ -69,7 +69,7 @@ def test_a_table_is_made_of_files_saved_with_its_card_and_drafts_for_the_pair_th
 
 
 def test_a_table_of_another_vocabulary_and_a_file_that_is_none_are_refused_with_a_sentence(tmp_path, pair):
-    with pytest.raises(EngineError, match="holds no recycling.safetensors"):
+    with pytest.raises(EngineError, match=r"holds no recycling\.safetensors"):
         AdjacencyTable.load(tmp_path, V)
     (tmp_path / "recycling.safetensors").write_bytes(b"no table")
     with pytest.raises(EngineError, match="no adjacency table"):

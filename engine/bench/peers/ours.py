@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -9,13 +10,15 @@ import torch
 
 from engine.bench.peers.base import PeerRun
 from engine.bench.peers.setup import PeerSetup
-from engine.decode import generate
+from engine.decode import generate, stream
 from engine.errors import EngineError
 from engine.pair import Pair, load_pair
 from engine.settings import DecodeSettings
 from engine.weights import PRESETS
 
 AS_THEY_ARE = "none"
+# The most that cost-optimal K may draft.
+COMPOSITE_K = 16
 
 
 class OursArm:
@@ -27,15 +30,20 @@ class OursArm:
         self.name = f"specscope {'plain' if drafter == 'none' else drafter} {self.weights}"
         self.threads: int | None = setup.threads
         self.step_bytes: int | None = None
+        control = setup.k_control or ("cost" if drafter == "composite" else "fixed")
+        k = max(setup.k, COMPOSITE_K) if control == "cost" else setup.k
+        self.settings = DecodeSettings(k=k, k_control=control, ignore_eos=True, seed=0)
 
     def available(self) -> str | None:
         return None
 
     def load(self, context_tokens: int) -> None:
         self.step_bytes = self._pair().target.read_bytes
+        # What is measured or loaded once a process is no part of any prompt's time.
+        stream(self._pair(), [0], replace(self.settings, max_new_tokens=2), self.drafter).close()
 
     def run(self, prompt_ids: Sequence[int], max_new_tokens: int) -> PeerRun:
-        settings = DecodeSettings(k=self.setup.k, max_new_tokens=max_new_tokens, ignore_eos=True, seed=0)
+        settings = replace(self.settings, max_new_tokens=max_new_tokens)
         start = time.perf_counter()
         done = generate(self._pair(), list(prompt_ids), settings, self.drafter)
         seconds = time.perf_counter() - start
@@ -53,7 +61,7 @@ def our_arms(setup: PeerSetup) -> list[OursArm]:
     arms = []
     for quantization in dict.fromkeys(setup.quantizations):
         pair = cache(_loader(setup, quantization))
-        names = ("none", *(setup.drafters or (default,)))
+        names = ("none", *(setup.drafters or (default, "composite")))
         arms += [OursArm(setup, drafter, quantization, pair) for drafter in dict.fromkeys(names)]
     return arms
 
@@ -75,6 +83,7 @@ def _loader(setup: PeerSetup, quantization: str) -> Any:
                 quantization=None if quantization == AS_THEY_ARE else quantization,
                 trust_remote_code=setup.trust_remote_code,
                 progress=setup.progress,
+                heads=setup.heads,
             )
         except EngineError as error:
             refused.append(error)

@@ -13,6 +13,7 @@ from engine.drafters import DRAFTERS
 from engine.errors import EngineError
 from engine.linear import QUANTIZATIONS
 from engine.pair import DTYPES, _device
+from engine.settings import K_CONTROLS
 from engine.text import encode_prompt
 from engine.weights import PRESETS, Progress, gguf_file, resolve
 
@@ -24,8 +25,9 @@ class PeerSetup:
     """What all arms are made from. source, draft: a preset's name, a hub id, a folder or a .gguf file.
 
     quantizations: for each, arms of our own ("none" is the weights as they are). drafters: our own drafting methods;
-    empty is the pair's default. k: draft tokens a step, for every arm that drafts. vllm_url: of a running server.
-    threads: CPU threads of every arm.
+    empty is the pair's default and composite. k: draft tokens a step, for every arm that drafts. k_control: of our own
+    arms; None is "cost" for composite, with K up to COMPOSITE_K, and "fixed" for the others. heads: see `load_pair`.
+    vllm_url: of a running server. threads: CPU threads of every arm.
     """
 
     source: str = "embedded"
@@ -35,6 +37,8 @@ class PeerSetup:
     quantizations: tuple[str, ...] = ("none",)
     drafters: tuple[str, ...] = ()
     k: int = 5
+    k_control: str | None = None
+    heads: dict[str, str] = field(default_factory=dict)
     trust_remote_code: bool = False
     vllm_url: str | None = None
     threads: int = field(default_factory=torch.get_num_threads)
@@ -63,6 +67,8 @@ def make_setup(source: str, *, device: str = "auto", dtype: str = "auto", **rest
     _among("dtype", (dtype,), tuple(DTYPES))
     _among("quantization", rest.get("quantizations", ()), QUANTIZATIONS)
     _among("drafter", rest.get("drafters", ()), DRAFTERS)
+    if rest.get("k_control") is not None:
+        _among("K control", (rest["k_control"],), K_CONTROLS)
     if rest.get("threads") is None:
         rest.pop("threads", None)
     setup = PeerSetup(source, device=where, dtype=dtype, **rest)
