@@ -7,6 +7,7 @@ from typing import Any
 from engine.batch_engine import Batch
 from engine.batch_row import BatchRow, BatchTotals
 from engine.errors import EngineError
+from engine.memory import OutputMemory
 from engine.pair import Pair
 from engine.prefix import PrefixCache
 from engine.sequence import Generation
@@ -41,6 +42,8 @@ def generate_batch(
     alternatives: int = 0,
     chat: bool = True,
     prefix_cache: PrefixCache | None = None,
+    memory: OutputMemory | None = None,
+    tenant: str = "",
     progress: Callable[[int, int], None] | None = None,
     on_step: Callable[[int, Step], None] | None = None,
 ) -> list[Generation]:
@@ -48,9 +51,10 @@ def generate_batch(
 
     settings, drafter, verifier, cancel: one for all, or a list with one for each. Each row's tokens are those of
     `generate` with the same settings and seed, in float32; in int8, int4 and half precision near-ties may fall
-    differently with the width of a forward. progress(done, total) after each prompt; on_step(index, step) with
-    every step; neither is on any clock. Raises EngineError that names the prompt's index before any forward, and
-    BatchError at the end, with all results in it, when rows failed on the way.
+    differently with the width of a forward, and under k_control "cost", where K depends on how many rows there are, a
+    seed's sampled tokens differ (their law does not). memory, tenant: see `engine.stream`. progress(done, total) after
+    each prompt; on_step(index, step) with every step; neither is on any clock. Raises EngineError that names the
+    prompt's index before any forward, and BatchError at the end, with all results in it, when rows failed on the way.
     """
     if isinstance(prompts, str) or not isinstance(prompts, Sequence):
         raise EngineError("prompts is a list of prompts; put the one prompt into a list")
@@ -63,7 +67,7 @@ def generate_batch(
     )  # fmt: skip
     for at, (prompt, one, method, rule, stop) in enumerate(each):
         try:
-            rows.append(batch.submit(prompt, one, method, rule, stop, alternatives, chat))
+            rows.append(batch.submit(prompt, one, method, rule, stop, alternatives, chat, memory, tenant))
         except EngineError as error:
             raise EngineError(f"prompts[{at}]: {error}") from error
     told = 0

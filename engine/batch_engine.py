@@ -32,7 +32,8 @@ ONE_BY_ONE = "rows of {name} are read one by one: read together they do not say 
 
 class Batch:
     """Rows join with `submit` and leave at any step; each emits the tokens of its run alone (up to rounding: forwards
-    of other widths add up in another order).
+    of other widths add up in another order; and under k_control "cost", where K depends on the rows, a seed's sampled
+    tokens are others of the same law).
 
     `submit` may be called from any thread, also while another one is in `step`; `step` by one thread at a time. A row
     whose drafter fails, or whose logits hold no law, ends alone with its `error`; a fault of a shared forward ends
@@ -99,7 +100,8 @@ class Batch:
             if len(rows) > 1:
                 _ = self.target.reads_rows_together  # asked once, before the clock runs
             for row in rows:
-                row.control.prepare(min(len(rows), self.max_batch))
+                with self._alone(row):
+                    row.control.prepare(min(len(rows), self.max_batch))
             self._idle += time.perf_counter() - self._left_at
             return self._step()
         except BaseException:

@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from engine.costs import Costs
-from engine.drafters.base import Draft, Open, Outcome
+from engine.drafters.base import UNSURE, Draft, Open, Outcome
 from engine.errors import EngineError
 from engine.settings import DecodeSettings
 from engine.tree import depths
 
 QUICKER = "a step without a draft is quicker here"
-UNSURE = "the draft is not sure enough"
 HEURISTIC_START = 5
 
 
@@ -101,18 +100,21 @@ class CostOptimal(Control):
     def __init__(self, costs: Callable[[int], Costs]) -> None:
         """costs: for so many rows."""
         self._costs = costs
+        self._measured: Costs | None = None
         self._tested: defaultdict[object, float] = defaultdict(float)
         self._stood: defaultdict[object, float] = defaultdict(float)
-        self._pause, self._wait = 1, 0
-        self._chance, self._worth, self._seen = 1.0, 1.0, 0
+        self._pause, self._wait, self._asked = 1, 0, False
+        self._chance, self._worth = 1.0, 1.0
 
     def prepare(self, rows: int) -> None:
-        self.rows = rows
-        self._costs(rows)  # measured once, and not in anybody's step
+        if self._measured is None or rows != self.rows:
+            self.rows, self._measured = rows, self._costs(rows)  # measured once, and not in anybody's step
 
     @property
     def costs(self) -> Costs:
-        return self._costs(self.rows)
+        if self._measured is None:
+            self._measured = self._costs(self.rows)
+        return self._measured
 
     @property
     def notice(self) -> str:  # type: ignore[override]
@@ -121,11 +123,13 @@ class CostOptimal(Control):
     def depth(self, room: int) -> int:
         costs = self.costs
         self._chance = self._worth = 1.0
+        self._asked = False
         if costs.draft(1) < self.CHEAP * costs.step(1):
             return room
         if self._wait > 0:
             self._wait -= 1
             return 0
+        self._asked = True
         reach, worth, best, rate = 1.0, 1.0, 0, 1.0 / costs.step(1)
         for n in range(1, room + 1):
             reach *= self._mean(("depth", n - 1), self.GUESS)
@@ -133,16 +137,18 @@ class CostOptimal(Control):
             if (found := worth / (costs.step(n + 1) + costs.draft(n))) > rate:
                 best, rate = n, found
         if best == 0:
-            self._pause = min(2 * self._pause, self.LONGEST_PAUSE)
-            self._wait = self._pause
-            return 1  # the last try before the pause
-        self._pause = 1
-        return best
+            self._lengthen()
+        return max(best, 1)  # a try before the pause, where nothing seems to pay
+
+    def _lengthen(self) -> None:
+        self._pause = min(2 * self._pause, self.LONGEST_PAUSE)
+        self._wait = self._pause
 
     def goes_on(self, confidence: float, depth: int) -> bool:
+        # The law that is asked about has been paid for already, whether a token is drawn from it or not.
         costs = self.costs
         chance = self._chance * self._corrected("draft", confidence)
-        now = self._worth / (costs.step(depth + 1) + costs.draft(depth))
+        now = self._worth / (costs.step(depth + 1) + costs.draft(depth + 1))
         then = (self._worth + chance) / (costs.step(depth + 2) + costs.draft(depth + 1))
         if then <= now:
             return False
@@ -165,6 +171,10 @@ class CostOptimal(Control):
 
     def observe(self, outcome: Outcome) -> None:
         draft = outcome.draft
+        if self._asked and not draft.tokens:
+            self._lengthen()  # it was paid for, and nothing of it was worth sending
+        elif outcome.path:
+            self._pause = 1
         if not draft.tokens:
             return
         deep, stood = depths(self._parents(draft)), {*outcome.path}

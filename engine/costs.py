@@ -24,6 +24,8 @@ WIDTHS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 65)
 CONTEXT = 128
 ROUNDS = 5
 LEVELS = (1, 4)  # depths at which a drafter's time is taken
+# Rows that are measured together at most, and tokens of all rows: what a wider step costs lies on the same line.
+MOST_ROWS, MOST_TOKENS = 8, 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,23 +60,33 @@ class Costs:
         )
 
 
-_STEPS: "WeakKeyDictionary[Runner, dict[int, tuple[tuple[int, ...], tuple[float, ...]]]]" = WeakKeyDictionary()
-_DRAFTS: "WeakKeyDictionary[Runner, dict[str, tuple[float, float]]]" = WeakKeyDictionary()
+class _Found:
+    """What has been measured of one target. lock: held while measuring, so that nobody waits for another target."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.steps: dict[int, tuple[tuple[int, ...], tuple[float, ...]]] = {}
+        self.drafts: dict[object, tuple[float, float]] = {}
+
+
+_FOUND: "WeakKeyDictionary[Runner, _Found]" = WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
-def costs_of(target: Runner, drafter: str, make: Callable[[], Drafter], rows: int = 1) -> Costs:
-    """Measured on the first call for these rows (rounded up to a power of two) and this drafter, then remembered as
-    long as the target lives. make: one drafter like those whose time is wanted."""
-    together = 1 << (rows - 1).bit_length() if target.reads_rows_together else 1
+def costs_of(target: Runner, drafter: object, make: Callable[[], Drafter], rows: int = 1) -> Costs:
+    """Measured on the first call for these rows (rounded up to a power of two, MOST_ROWS at most) and this drafter,
+    then remembered as long as the target lives. drafter: what tells its kind of drafter from others; make: one of it.
+    """
+    together = min(1 << (rows - 1).bit_length(), MOST_ROWS) if target.reads_rows_together else 1
     with _LOCK:
-        steps = _STEPS.setdefault(target, {})
-        if together not in steps:
-            steps[together] = _measure_steps(target, together)
-        drafts = _DRAFTS.setdefault(target, {})
-        if drafter not in drafts:
-            drafts[drafter] = _measure_draft(target, make)
-        return Costs(together, *steps[together], *drafts[drafter])
+        found = _FOUND.setdefault(target, _Found())
+    if together not in found.steps or drafter not in found.drafts:
+        with found.lock:
+            if together not in found.steps:
+                found.steps[together] = _measure_steps(target, together)
+            if drafter not in found.drafts:
+                found.drafts[drafter] = _measure_draft(target, make)
+    return Costs(together, *found.steps[together], *found.drafts[drafter])
 
 
 def _context(target: Runner, length: int) -> list[int]:
@@ -86,7 +98,7 @@ def _context(target: Runner, length: int) -> list[int]:
 def _measure_steps(target: Runner, rows: int) -> tuple[tuple[int, ...], tuple[float, ...]]:
     context, settings = _context(target, CONTEXT), DecodeSettings()
     room = 2**30 if target.context_length is None else target.context_length - len(context)
-    widths = tuple(w for w in WIDTHS if w <= max(room, 2))
+    widths = tuple(w for w in WIDTHS if w <= max(min(room, MOST_TOKENS // rows), 2))
     cache = target.new_cache(rows)
     target.forward(context, cache.rows(0, 1), keep=1)
     for row in range(1, rows):

@@ -141,7 +141,8 @@ def propose(run: Run) -> Draft:
     if draft.parents is None:
         return draft
     check_siblings(draft.tokens, draft.parents)
-    return draft if draft.tokens else replace(draft, parents=None)
+    chain = draft.parents == tuple(range(-1, len(draft.tokens) - 1))
+    return replace(draft, parents=None) if chain else draft
 
 
 def case_of(run: Run, draft: Draft, logits: Tensor) -> Case:

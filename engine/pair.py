@@ -40,7 +40,7 @@ class Pair:
     notices: tuple[str, ...] = ()
     draft_tokenizer: Any = None
     vocabulary: VocabularyReport | None = None
-    heads: Mapping[str, str] = field(default_factory=dict)
+    heads: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @classmethod
     def from_models(

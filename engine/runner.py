@@ -254,6 +254,11 @@ class Runner:
             self._shallows[layers] = first_layers(self.model, layers)
         return self._shallows[layers]
 
+    def check_layers(self, layers: int) -> None:
+        """Raises UnsupportedModelError where the first layers alone cannot be run."""
+        if self.fused is None:
+            self._shallow(layers)
+
     def embed(self, ids: Tensor) -> Tensor:
         """[...] ids -> [..., hidden]: the model's own input embeddings."""
         rows: Tensor = self.model.get_input_embeddings()(ids)

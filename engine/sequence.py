@@ -73,6 +73,8 @@ class Run:
         self.control = Control() if drafter == "none" else make_control(self.settings, self._costs)
         if memory is not None and not isinstance(memory, OutputMemory):
             raise EngineError("memory must be an engine.OutputMemory")
+        if not isinstance(tenant, str):
+            raise EngineError(f"a tenant must be named by a string, not {tenant!r}")
         self.memory, self.tenant = memory, tenant
         self.drafter, draft_notice = make_drafter(
             drafter, pair, self.settings, self.generator, self.control, verifier, memory, tenant
@@ -112,7 +114,8 @@ class Run:
     def _costs(self, rows: int) -> Costs:
         plain = replace(self.settings, k_control="fixed", seed=0)
         make = partial(make_drafter, self.drafter_name, self.pair, plain, torch.Generator().manual_seed(0))
-        return costs_of(self.target, self.drafter_name, lambda: cast(Drafter, make()[0]), rows)
+        key = (self.drafter_name, self.nodes, id(self.pair.draft), *sorted(self.pair.heads.items()))
+        return costs_of(self.target, key, lambda: cast(Drafter, make()[0]), rows)
 
     @property
     def nodes(self) -> int:

@@ -1,6 +1,6 @@
 """Drafts that come with specscope, found by the target that they were made for: never by its name.
 
-engine/data/heads/<target>/ holds `target.json`, which tells the target, and a folder for each method.
+engine/data/heads/<target>/<method>/ holds what `train-head` makes, with a `target.json` that tells the target.
 """
 
 import json
@@ -17,16 +17,21 @@ from engine.errors import EngineError
 from engine.pair import Pair
 from engine.runner import Runner
 
+TARGET = "target.json"
 FOLDER = Path(__file__).parent / "data" / "heads"
 PROBES = 16
 # Of an embedding row's length, what half precision may change.
 TOLERANCE = 0.01
 _LOADED: "WeakKeyDictionary[Runner, dict[str, Any]]" = WeakKeyDictionary()
-_LOCK = threading.Lock()
+_LOCK = threading.RLock()  # loading one thing may ask for another
 
 
 def fingerprint(runner: Runner) -> dict[str, Any]:
     """What tells a target apart, in any precision: its shape and the lengths of a few of its embedding rows."""
+    return _loaded(runner, "fingerprint", partial(_fingerprint, runner))  # type: ignore[no-any-return]
+
+
+def _fingerprint(runner: Runner) -> dict[str, Any]:
     ids = torch.tensor([i * (runner.vocab_size - 1) // (PROBES - 1) for i in range(PROBES)], device=runner.device)
     lengths = torch.linalg.vector_norm(runner.embed(ids).float(), dim=-1)
     return {
@@ -46,15 +51,33 @@ def is_made_for(told: dict[str, Any], runner: Runner) -> bool:
     return all(abs(a - b) <= TOLERANCE * max(abs(b), 1e-6) for a, b in pairs)
 
 
+def write_target(folder: Path, runner: Runner) -> None:
+    """Puts into a folder what it was made for."""
+    (folder / TARGET).write_text(json.dumps(fingerprint(runner)) + "\n", encoding="utf-8")
+
+
+def check_target(folder: Path, runner: Runner) -> None:
+    """Raises EngineError where the folder says that it was made for another target. Many say nothing."""
+    path = folder / TARGET
+    if not path.is_file():
+        return
+    try:
+        fits = is_made_for(json.loads(path.read_text("utf-8")), runner)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        raise EngineError(f"{path} cannot be read; copy the folder again") from None
+    if not fits:
+        raise EngineError(f"{folder} was made for another target than {runner.name}; train one for it")
+
+
 @lru_cache(maxsize=1)
 def _targets() -> tuple[tuple[Path, dict[str, Any]], ...]:
-    return tuple((path.parent, json.loads(path.read_text("utf-8"))) for path in sorted(FOLDER.glob("*/target.json")))
+    return tuple((path.parent, json.loads(path.read_text("utf-8"))) for path in sorted(FOLDER.glob(f"*/*/{TARGET}")))
 
 
 def shipped(runner: Runner, method: str) -> Path | None:
     """The folder of the draft that comes with specscope for this target, or None."""
-    found = (folder / method for folder, told in _targets() if is_made_for(told, runner))
-    return next((folder for folder in found if folder.is_dir()), None)
+    found = (folder for folder, told in _targets() if folder.name == method and is_made_for(told, runner))
+    return next(found, None)
 
 
 def head_of(pair: Pair, method: str) -> Any:
@@ -66,7 +89,7 @@ def head_of(pair: Pair, method: str) -> Any:
             f"the drafter {method!r} needs a head that was trained for {pair.target.name}, and there is none; name its "
             f"folder with --head (heads= in load_pair), or train one with `specscope train-head --method {method}`"
         )
-    return _loaded(pair.target, f"{method} {folder}", partial(_load_head, Path(folder), pair, method))
+    return _loaded(pair.target, _key(method, Path(folder)), partial(_load_head, Path(folder), pair, method))
 
 
 def seed_of(pair: Pair) -> AdjacencyTable | None:
@@ -76,14 +99,25 @@ def seed_of(pair: Pair) -> AdjacencyTable | None:
     folder = Path(named) if named else shipped(runner, "recycling")
     if folder is None:
         return None
-    load = partial(AdjacencyTable.load, folder, runner.vocab_size)
-    table: AdjacencyTable = _loaded(runner, f"recycling {folder}", load)
+    table: AdjacencyTable = _loaded(runner, _key("recycling", folder), partial(_load_table, folder, runner))
     return table
+
+
+def _load_table(folder: Path, runner: Runner) -> AdjacencyTable:
+    check_target(folder, runner)
+    return AdjacencyTable.load(folder, runner.vocab_size)
+
+
+def _key(method: str, folder: Path) -> str:
+    """Another one for a folder that has been written again."""
+    times = [path.stat().st_mtime_ns for path in folder.glob("*") if path.is_file()]
+    return f"{method} {folder} {max(times, default=0)}"
 
 
 def _load_head(folder: Path, pair: Pair, method: str) -> Any:
     from engine.heads import MedusaHeads, load_head
 
+    check_target(folder, pair.target)
     head = load_head(folder, pair.target, pair.tokenizer)
     if isinstance(head, MedusaHeads) != (method == "medusa"):
         raise EngineError(f"{folder} holds no {method} head; choose the drafter that it was trained for")

@@ -27,7 +27,7 @@ def depths(parents: Sequence[int]) -> list[int]:
     return found
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def block_of(chain: int, parents: Parents, width: int) -> Block:
     """`chain` tokens that follow each other, then a tree behind the last of them, then padding up to `width`."""
     tree = range(chain, chain + len(parents))

@@ -54,6 +54,9 @@ class Outcome:
         return len(self.path)
 
 
+UNSURE = "the draft is not sure enough"
+
+
 class Gate(Protocol):
     """What a drafter that draws token by token asks before each; see `engine.control.Control`. asks: False where the
     answer is always yes, so that no probability need be read."""

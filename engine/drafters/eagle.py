@@ -13,10 +13,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from engine.drafters.base import Draft, Gate, Open, Outcome
+from engine.drafters.base import UNSURE, Draft, Gate, Open, Outcome
 from engine.drafters.eagle_tree import Tree
 from engine.drafters.hidden import Unused
-from engine.drafters.sampled import UNSURE
 from engine.heads.eagle import EagleHead
 from engine.heads.fast_eagle import HeadCache, fast_eagle
 from engine.runner import PREFILL_CHUNK, Runner

@@ -43,6 +43,7 @@ class EarlyExitDrafter:
         if not 1 <= self.layers <= most:
             raise EngineError(f"early exit needs from 1 to {most} of this model's {runner.num_layers} layers")
         self.runner, self.settings, self.generator = runner, settings, generator
+        runner.check_layers(self.layers)
         self.gate: Gate = gate or Open()
         self._cache: Callable[[], SlotCache] | None = None
 

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from engine.drafters.base import Draft, Gate, Open, Outcome
-from engine.drafters.sampled import UNSURE
+from engine.drafters.base import UNSURE, Draft, Gate, Open, Outcome
 from engine.errors import EngineError
 from engine.heads.fast_medusa import fast_medusa
 from engine.heads.medusa import MedusaHeads

@@ -56,7 +56,7 @@ class ModelDrafter:
             return Draft(note="the draft's context is full")
         chain = Chain(self.settings, self.generator, self.vocab_size, context, self.gate)
         draft = chain.draw(self._read, list(context[self.cache.length :]), min(k, room))
-        return replace(draft, note="the draft's context is full") if room < k and draft.tokens else draft
+        return replace(draft, note="the draft's context is full") if room < k and draft.note is None else draft
 
     def observe(self, outcome: Outcome) -> None:
         # The last drafted token was never read, so an accepted one may still be unread.

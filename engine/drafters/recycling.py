@@ -71,8 +71,12 @@ class AdjacencyTable:
             raise EngineError(
                 f"{path} is a table of {len(followers)} tokens and the target has {vocab_size}; it was made for another"
             )
-        if int(followers.max(initial=0)) >= vocab_size or not bool(((chances >= 0) & (chances <= 1)).all()):
-            raise EngineError(f"{path} names tokens or probabilities that there are not; make it again")
+        whole = np.issubdtype(followers.dtype, np.integer)
+        within = whole and bool(((followers >= 0) & (followers < vocab_size)).all())
+        known = np.where(chances > 0, followers.astype(np.int64), -1 - np.arange(followers.shape[1]))
+        twice = bool((np.diff(np.sort(known, axis=1), axis=1) == 0).any())
+        if not within or twice or not bool(((chances >= 0) & (chances <= 1)).all()):
+            raise EngineError(f"{path} names tokens or probabilities that cannot be; make it again")
         return cls(followers.astype(np.int32), chances)
 
 

@@ -5,12 +5,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from engine.drafters.base import Draft, Gate
+from engine.drafters.base import UNSURE, Draft, Gate
 from engine.settings import DecodeSettings
 from engine.transfer import download
 from engine.verify.sampling import Law, law, pick, refuse, seen_ids, uniforms
-
-UNSURE = "the draft is not sure enough"
 
 
 class Chain:
@@ -38,6 +36,7 @@ class Chain:
         laws: list[Law] = []
         raw: list[Tensor] = []
         sure: list[float] = []
+        note: str | None = None
         penalised = self.settings.repetition_penalty != 1.0
         before: Tensor | None = None
         for depth in range(k):
@@ -49,17 +48,18 @@ class Chain:
                 shown = torch.softmax(logits.float(), -1) if self.settings.greedy else q.p
                 sure.append(float(shown.amax()))
                 if not self.gate.goes_on(sure[-1], depth):
+                    note = UNSURE
                     break
             fresh = pick(q.p, uniforms(1, [self.generator], q.p.device))[0]
             drawn.append(fresh)
             laws.append(q)
             raw.append(logits[0])
         if not drawn:
-            return Draft(note=UNSURE)
+            return Draft(note=note)
         ids = torch.cat(drawn)  # [k]
         checks = torch.cat([q.checks for q in laws])  # [k, 1 or 2]
         numbers = download(torch.cat([ids[None].double(), checks.T]))
         refuse(numbers[len(laws) :], len(laws), self.settings)
         tokens = [int(t) for t in numbers[: len(laws)]]
         confidence = tuple(sure[: len(tokens)]) if sure else None
-        return Draft(tokens, torch.cat([q.p for q in laws]), torch.stack(raw), None, ids, confidence=confidence)
+        return Draft(tokens, torch.cat([q.p for q in laws]), torch.stack(raw), note, ids, confidence=confidence)

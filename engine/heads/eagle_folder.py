@@ -4,6 +4,7 @@ Sources: SafeAILab/EAGLE eagle/model/cnets1.py and cnets.py; vLLM's llama_eagle.
 holds offsets: the target's id of the head's id i is i + d2t[i]; t2d marks the target's ids that the head has.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -73,7 +74,7 @@ def build(parts: Parts, runner: Any, tokenizer: Any) -> EagleHead:
         raise HeadError(f"{name}: lm_head.weight is missing, and the target's own has another width")
     head = EagleHead(
         shape,
-        embed=None if "embed_tokens.weight" in tensors else runner.embed,
+        embed=None if "embed_tokens.weight" in tensors else shared_embedding(runner),
         head=None if own_rows else target_rows(runner, ids, shape.vocab_size),
         draft_to_target=None if ids is None else ids.to(runner.device),
     )
@@ -165,6 +166,13 @@ def _taps(parts: Parts, runner: Any) -> tuple[int, ...]:
             f"{layers - 1}; use the head that was trained for it"
         )
     return tuple(sorted(given))
+
+
+def shared_embedding(runner: Any) -> Callable[[Tensor], Tensor]:
+    """The target's own table. A head outlives no target: it holds the table, not the runner that it is kept under, and
+    not as a module of its own."""
+    table = runner.model.get_input_embeddings()
+    return lambda ids: table(ids)
 
 
 def _needed(shape: EagleShape, tensors: dict[str, Tensor]) -> dict[str, tuple[int, ...]]:

@@ -32,8 +32,13 @@ def load_head(folder: str | Path, runner: "Runner", tokenizer: Any = None) -> Ea
     target's width, layers or vocabulary, an id map that is missing or wrong, or a kind of head that is not run here.
     """
     found = read_folder(folder)
-    with torch.inference_mode(False), torch.no_grad():
-        return _loader(found)(found, runner, tokenizer)
+    try:
+        with torch.inference_mode(False), torch.no_grad():
+            return _loader(found)(found, runner, tokenizer)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise HeadError(
+            f"{found.name}: its config.json holds what no draft head has ({error}); copy it again"
+        ) from error
 
 
 def _loader(folder: HeadFolder) -> Load:

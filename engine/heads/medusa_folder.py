@@ -25,6 +25,8 @@ from engine.heads.formats import (
 )
 from engine.heads.medusa import MedusaHeads, MedusaShape
 
+# Heads, and blocks of each, that a config may speak of.
+MOST = 64
 _PUBLISHED = re.compile(r"(?:medusa_heads?\.)?(\d+)\.(\d+)\.(linear\.)?(weight|bias)")
 # The buffer of heads that read one set of rows which is the checkpoint's own.
 ONE_SET = "one_set"
@@ -44,6 +46,8 @@ def load_medusa(folder: HeadFolder, runner: Any, tokenizer: Any) -> MedusaHeads:
     if published:
         # The published configs say 2 where the files hold 5: the file counts.
         count = max(count, len(found))
+    if not 1 <= count <= MOST or not 0 <= layers <= MOST:
+        raise HeadError(f"{name}: {count} heads of {layers} blocks are not what a Medusa head is; copy it again")
     probe = tensors.get("blocks.0.0.linear.weight")
     width = folder.whole("hidden_size", target_sizes(runner)[0] if probe is None else int(probe.shape[-1]))
     shared, rows = _rows(tensors, config, count)

@@ -12,6 +12,7 @@ from engine.environment import environment
 from engine.errors import EngineError
 from engine.heads.card import plain_card
 from engine.pair import Pair
+from engine.shipped import write_target
 from engine.train.recycle import adjacency_table
 from engine.train.texts import Text, read_texts, split
 
@@ -80,6 +81,7 @@ def train_table(
         },
     }
     table.save(out, {"specscope": json.dumps({k: made[k] for k in ("target", "made_by", "seed", "finished_at")})})
+    write_target(out, pair.target)
     (out / CARD).write_text(plain_card(made), encoding="utf-8")
     (out / HISTORY).write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     return made

@@ -14,6 +14,7 @@ from engine.heads.formats import read_folder
 from engine.heads.load import load_head
 from engine.heads.medusa import MedusaHeads
 from engine.pair import Pair
+from engine.shipped import write_target
 from engine.train import checkpoint
 from engine.train.card import record, with_held_out
 from engine.train.held_out import HeldOut, evaluate
@@ -58,6 +59,7 @@ def train_head(
     training = with_held_out(training, found)
     _carry(trainer.head, found)
     save_head(trainer.head, out, training)
+    write_target(out, pair.target)
     history = json.dumps({**training, "history": trainer.state.history}, indent=1)
     (out / HISTORY).write_text(history + "\n", encoding="utf-8")
     return training
@@ -116,4 +118,4 @@ def _identity(settings: TrainSettings, teacher: Teacher, sources: Sequence[Sourc
     some = teacher.rows[:: max(1, runner.vocab_size // 256)].double().sum()
     target = f"{runner.num_layers} x {teacher.rows.shape[1]}, {runner.vocab_size}, {float(some):.6f}"
     named = {f"setting {name}": value for name, value in settings.as_dict().items()}
-    return {**named, "target": target, "set of data": sorted(s.sha256 for s in sources)}
+    return {**named, "target": target, "data": [s.sha256 for s in sources]}

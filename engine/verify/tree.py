@@ -36,7 +36,7 @@ class Shape(NamedTuple):
     ranks: tuple[tuple[int, ...], ...]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=32)
 def shape_of(parents: Parents) -> Shape:
     """Raises EngineError for what is no tree."""
     n = len(parents)

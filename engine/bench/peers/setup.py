@@ -38,7 +38,7 @@ class PeerSetup:
     drafters: tuple[str, ...] = ()
     k: int = 5
     k_control: str | None = None
-    heads: dict[str, str] = field(default_factory=dict)
+    heads: dict[str, str] = field(default_factory=dict, hash=False)
     trust_remote_code: bool = False
     vllm_url: str | None = None
     threads: int = field(default_factory=torch.get_num_threads)

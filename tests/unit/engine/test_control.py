@@ -116,7 +116,7 @@ def test_the_gate_is_asked_before_a_token_is_drawn_with_the_largest_probability(
     for _ in range(drawn):
         torch.rand(1, dtype=torch.float64, generator=spare)
     assert torch.equal(g.get_state(), spare.get_state()), "nothing was drawn that was not kept"
-    assert draft.note == (None if drawn else UNSURE)
+    assert draft.note == (None if all(answers) else UNSURE)
 
 
 def dropping(draft):
@@ -185,13 +185,26 @@ def test_where_no_draft_pays_it_is_tried_after_ever_longer_pauses():
     assert last >= 1
 
 
-def test_before_each_token_the_gate_asks_whether_one_more_makes_it_quicker():
+def test_a_draft_that_was_paid_for_and_came_back_empty_is_tried_after_ever_longer_pauses():
     control = cost()
+    tries = []
+    for step in range(60):
+        if control.depth(8):
+            tries.append(step)
+            control.observe(outcome(Draft(note=UNSURE), ()))
+    assert np.diff(tries).tolist() == [3, 5, 9, 17]
+    control.observe(outcome(chain(1), (0,)))
+    assert control._pause == 1, "a draft that brought something ends it"
+
+
+def test_before_each_token_the_gate_asks_whether_one_more_makes_it_quicker():
+    """The law that is asked about has been paid for: only what a wider step costs is held against the token."""
+    control = cost(Costs(1, (1, 2, 3), (1.0, 1.2, 1.4), 0.2, 0.2))
     control.depth(8)
-    assert not control.goes_on(0.1, 0)  # 1.1 / 1.2 against 1
-    assert control.goes_on(0.8, 0)  # 1.8 / 1.2 = 1.5
-    assert not control.goes_on(0.2, 1)  # 1.96 / 1.4 = 1.4
-    assert control.goes_on(0.5, 1)  # 2.2 / 1.4 = 1.57
+    assert not control.goes_on(0.1, 0)  # 1.1 / 1.4 = 0.79 against 1 / 1.2 = 0.83
+    assert control.goes_on(0.8, 0)  # 1.8 / 1.4 = 1.29
+    assert not control.goes_on(0.2, 1)  # 1.96 / 1.8 = 1.09 against 1.8 / 1.6 = 1.13
+    assert control.goes_on(0.5, 1)  # 2.2 / 1.8 = 1.22
     control.depth(8)
     assert not control.goes_on(0.1, 0), "each step begins anew"
 
