@@ -125,7 +125,7 @@ def peers(
             "complete": report.complete,
             "started_at": started_at,
             "settings": {
-                "k": k, "k_control": k_control, "max_new_tokens": max_new_tokens, "repeats": repeats,
+                "k": k, "ours": room.our_settings(arms), "max_new_tokens": max_new_tokens, "repeats": repeats,
                 "temperature": 0.0, "ignore_eos": True,
                 "prompts": len(encoded), "dtype": setup.dtype,
             },

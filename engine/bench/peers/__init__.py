@@ -2,6 +2,7 @@
 
 from engine.bench.peers.base import PeerArm, PeerRun
 from engine.bench.peers.measure import measure_peers
+from engine.bench.peers.ours import our_settings
 from engine.bench.peers.report import ArmLabel, PeerReport, PeerResult, Sample, Skipped
 from engine.bench.peers.roster import all_arms, choose, peer_versions
 from engine.bench.peers.setup import PeerSetup, encode_prompts, make_setup
@@ -22,5 +23,6 @@ __all__ = [
     "encode_prompts",
     "make_setup",
     "measure_peers",
+    "our_settings",
     "peer_versions",
 ]

@@ -55,6 +55,12 @@ class OursArm:
         self._pair = None
 
 
+def our_settings(arms: Sequence[Any]) -> dict[str, dict[str, Any]]:
+    """How each of our drafting arms chooses K, by its name."""
+    ours = [arm for arm in arms if isinstance(arm, OursArm) and arm.drafter != "none"]
+    return {a.name: {"k": a.settings.k, "k_control": a.settings.k_control, "tree_nodes": None} for a in ours}
+
+
 def our_arms(setup: PeerSetup) -> list[OursArm]:
     """For each quantization: plain, then each drafter; they share one pair, loaded when the first of them is."""
     default = "model" if setup.draft_source else "prompt_lookup"
