@@ -29,11 +29,12 @@ def train_head(
         typer.Option(metavar="LIST", help="Layers whose input an EAGLE-3 head reads, as 2,15,27."),
     ] = None,
     draft_vocab: Annotated[
-        int, typer.Option(min=0, help="Ids that the head can guess, the data's most frequent; 0 is all.")
-    ] = 16384,
+        int | None,
+        typer.Option(min=0, help="Ids that the head can guess, the data's most frequent; 0 is all. Default: 16384."),
+    ] = None,
     epochs: Annotated[int, typer.Option(min=1, help="Passes over the data.")] = 8,
     unroll: Annotated[int, typer.Option(min=1, help="Positions ahead that are trained; heads, for Medusa.")] = 4,
-    layers: Annotated[int, typer.Option(min=0, help="Residual blocks of each Medusa head.")] = 1,
+    layers: Annotated[int, typer.Option(min=1, help="Residual blocks of each Medusa head.")] = 1,
     lr: Annotated[float, typer.Option(help="The largest learning rate.")] = 1e-3,
     regress: Annotated[float, typer.Option(help="Weight of coming near the target's next hidden state.")] = 0.0,
     batch_tokens: Annotated[int, typer.Option(min=16, help="Tokens a step.")] = 2048,

@@ -115,10 +115,19 @@ def _measure_steps(target: Runner, rows: int) -> tuple[tuple[int, ...], tuple[fl
                 seconds[width].append(time.perf_counter() - start)
             for row in range(rows):
                 cache.rollback(len(context), row)
-    rising: list[float] = []
-    for width in widths:  # a wider step never costs less; where it seems so, that is noise
-        rising.append(max([statistics.median(seconds[width]), *rising[-1:]]))
-    return widths, tuple(rising)
+    return widths, rising([statistics.median(seconds[width]) for width in widths])
+
+
+def rising(seconds: Sequence[float]) -> tuple[float, ...]:
+    """A wider step never costs less; where it seems so, that is noise, and neighbours share their mean (isotonic
+    regression by pooling adjacent violators)."""
+    pools: list[list[float]] = []
+    for s in seconds:
+        pools.append([s])
+        while len(pools) > 1 and statistics.mean(pools[-2]) > statistics.mean(pools[-1]):
+            last = pools.pop()
+            pools[-1] += last
+    return tuple(statistics.mean(pool) for pool in pools for _ in pool)
 
 
 @torch.inference_mode()

@@ -35,9 +35,9 @@ class OutputMemory:
 
     def add(self, tenant: str, ids: Sequence[int]) -> None:
         """Keep one output's token ids. Raises EngineError for an id below 0."""
-        kept = tuple(int(i) for i in ids[-self.max_tokens :])
-        if kept and min(kept) < 0:
-            raise EngineError(f"an output's token ids must be at least 0, not {min(kept)}")
+        kept = tuple(ids[-self.max_tokens :]) if isinstance(ids, Sequence) else (None,)
+        if not all(type(i) is int and 0 <= i < 2**31 for i in kept):
+            raise EngineError("an output is a list of token ids, whole numbers of at least 0")
         if not kept:
             return
         with self._lock:

@@ -273,10 +273,10 @@ class Runner:
         weight = embedding if self._tied else getattr(head, "weight", None)
         if isinstance(weight, Tensor) and weight.device.type != "meta":
             return weight.detach()[at].float()
-        assert self.fused is not None
-        zero = self.fused.head(embedding.new_zeros(1, embedding.shape[1]))  # the bias
+        ask = head if self.fused is None else self.fused.head
+        zero = ask(embedding.new_zeros(1, embedding.shape[1]))  # the bias
         eye = torch.eye(embedding.shape[1], dtype=embedding.dtype, device=embedding.device)
-        return (self.fused.head(eye) - zero).T[at].float().contiguous()
+        return (ask(eye) - zero).T[at].float().contiguous()
 
     @cached_property
     def _takes_positions(self) -> bool:

@@ -17,19 +17,20 @@ from engine.recorded import _TRACER, _trace, _unoptimised
 
 class RecordedLayer:
     """layer: tensors in, tensor out, with everything that changes from step to step in the tensors. projections: what
-    it multiplies by. Any number of threads may call it. One recording holds for one row of input, and one for more."""
+    it multiplies by. Any number of threads may call it. A recording holds for one row of
+    input or for more, and for a call with a mask or without."""
 
     def __init__(self, layer: Callable[..., Tensor], projections: Sequence[Linear]) -> None:
         self.layer, self.projections = layer, projections
-        self._recordings: dict[bool, Any] = {}
+        self._recordings: dict[tuple[bool, int], Any] = {}
 
     def __call__(self, *given: Tensor) -> Tensor:
-        one_row = given[0].shape[0] == 1
-        if one_row not in self._recordings:
+        key = given[0].shape[0] == 1, len(given)
+        if key not in self._recordings:
             with _TRACER:
-                if one_row not in self._recordings:
-                    self._recordings[one_row] = self._record(one_row, given)
-        recording = self._recordings[one_row]
+                if key not in self._recordings:
+                    self._recordings[key] = self._record(key[0], given)
+        recording = self._recordings[key]
         if recording is None:
             return self.layer(*given)
         with _unoptimised(False):  # the optimiser would specialise it for each new length

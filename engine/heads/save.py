@@ -42,6 +42,7 @@ def save_head(
     draft), "max_positions". complete: save the target's embeddings and rows too, for other engines.
     Raises EngineError for an unknown dtype, a card that JSON cannot hold, or weights that the dtype cannot.
     """
+    check_out(Path(folder))
     if dtype not in DTYPES:
         raise EngineError(f"unknown dtype {dtype!r} for a head: choose one of {', '.join(DTYPES)}")
     try:
@@ -62,6 +63,21 @@ def save_head(
     (path / "config.json").write_text(json.dumps({**config, "dtype": dtype}, indent=2) + "\n", encoding="utf-8")
     (path / "README.md").write_text(readme, encoding="utf-8")
     return path
+
+
+def check_out(folder: Path) -> None:
+    """Raises EngineError for a folder that is none, or that holds weights which specscope did not put there: the target
+    itself, say, which a head would write over."""
+    if folder.exists() and not folder.is_dir():
+        raise EngineError(f"{folder} is a file; give a folder for what is made")
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError):
+        config = None
+    if not isinstance(config, dict) or "specscope" not in config:
+        raise EngineError(f"{folder} holds a model that would be written over; give another folder for what is made")
 
 
 def _cast(name: str, tensor: Tensor, dtype: torch.dtype) -> Tensor:

@@ -48,10 +48,10 @@ def load(out: Path, identity: dict[str, Any]) -> tuple[State, dict[str, Any], di
         kept = torch.load(file, map_location="cpu", weights_only=True)
         if kept["version"] != VERSION:
             raise KeyError("version")
-        state = State(**kept["state"])
+        state, known = State(**kept["state"]), dict(kept["identity"])
     except Exception as error:  # a damaged file can raise anything inside torch
         raise EngineError(f"{file} cannot be read ({type(error).__name__}); give --fresh to begin anew") from None
-    if differing := [name for name in identity if kept["identity"].get(name) != identity[name]]:
+    if differing := [name for name in identity if known.get(name) != identity[name]]:
         raise EngineError(
             f"{out} holds a training with another {differing[0]}; give --fresh to begin anew, or another --out"
         )

@@ -17,7 +17,7 @@ from engine.train.features import FeatureStore
 from engine.train.held_out import HeldOut, score
 from engine.train.make import make_head
 from engine.train.methods import Head, learn
-from engine.train.settings import TrainSettings
+from engine.train.settings import DRAFT_VOCAB, TrainSettings
 from engine.train.teacher import Teacher
 from engine.train.texts import Text, batches, cut, frequent, split
 
@@ -60,7 +60,8 @@ class Trainer:
         longest = min(settings.max_length, runner.context_length or settings.max_length)
         train, held = split(cut(texts, longest), settings.held_out, settings.seed)
         self.train_texts, self.held_texts = train, held[:MOST_HELD_OUT]
-        count = settings.draft_vocab or runner.vocab_size
+        most = min(DRAFT_VOCAB, runner.vocab_size) if settings.draft_vocab is None else settings.draft_vocab
+        count = most or runner.vocab_size
         if count > runner.vocab_size:
             raise EngineError(f"a draft vocabulary of {count} ids is larger than the target's {runner.vocab_size}")
         self.draft_to_target = frequent(train, count, runner.vocab_size)

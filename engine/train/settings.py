@@ -7,6 +7,8 @@ from typing import Any
 from engine.errors import EngineError
 
 METHODS = ("eagle", "medusa")
+DRAFT_VOCAB = 16384
+MOST_SEED = 2**63 - 1
 FORMS = ("eagle3", "eagle")
 
 
@@ -14,7 +16,8 @@ FORMS = ("eagle3", "eagle")
 class TrainSettings:
     """Raises EngineError with one sentence when a value has no meaning.
 
-    method, form: what is trained. draft_vocab: ids that the head can guess, the most frequent ones of the data; 0: all.
+    method, form: what is trained. draft_vocab: ids that the head can guess, the most frequent ones of the data; 0 is
+    all, None is all up to DRAFT_VOCAB.
     taps: hidden states that an EAGLE-3 head reads; None: a low, a middle and a high one. epochs: passes over the data.
     unroll: depths at which an EAGLE head is trained on its own output; for Medusa, the number of heads. layers:
     residual blocks of a Medusa head. lr: the largest learning rate; it rises over `warmup` steps and falls to nothing
@@ -25,7 +28,7 @@ class TrainSettings:
 
     method: str = "eagle"
     form: str = "eagle3"
-    draft_vocab: int = 16384
+    draft_vocab: int | None = None
     taps: tuple[int, ...] | None = None
     epochs: int = 8
     unroll: int = 4
@@ -48,7 +51,14 @@ class TrainSettings:
         if self.form not in FORMS:
             raise EngineError(f"unknown form {self.form!r}: an EAGLE head is trained as {' or '.join(FORMS)}")
         whole = {"epochs": 1, "unroll": 1, "batch_tokens": 16, "max_length": 8, "patience": 1, "evaluate_every": 1}
-        for name, least in {**whole, "draft_vocab": 0, "layers": 0, "warmup": 0, "seed": 0}.items():
+        if self.taps is not None and (len({*self.taps}) < len(self.taps) or any(tap < 0 for tap in self.taps)):
+            raise EngineError(f"taps must be different layers, counted from 0, not {', '.join(map(str, self.taps))}")
+        if self.seed > MOST_SEED:
+            raise EngineError(f"seed must be at most {MOST_SEED}, not {self.seed}")
+        if self.method == "medusa" and self.layers == 0:
+            raise EngineError("a Medusa head without a residual block has nothing to learn; give --layers 1 or more")
+        given = {} if self.draft_vocab is None else {"draft_vocab": 0}
+        for name, least in {**whole, **given, "layers": 0, "warmup": 0, "seed": 0}.items():
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise EngineError(f"{name} must be a whole number of at least {least}, not {value!r}")

@@ -11,6 +11,7 @@ from engine.drafters.recycling import WIDTH, AdjacencyTable
 from engine.environment import environment
 from engine.errors import EngineError
 from engine.heads.card import plain_card
+from engine.heads.save import check_out
 from engine.pair import Pair
 from engine.shipped import write_target
 from engine.train.recycle import adjacency_table
@@ -38,6 +39,7 @@ def train_table(
     "complete" is False. watch: told the positions read, and of how many.
     """
     cancel = cancel or threading.Event()
+    check_out(out)
     if not data:
         raise EngineError("there is nothing to read; give --data FILE, or --self-generate N dialogues")
     texts, sources = read_texts(data, pair.tokenizer, pair.target.vocab_size)

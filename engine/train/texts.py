@@ -74,7 +74,7 @@ def _dialogues(file: Path, content: str, vocab_size: int) -> Iterator[Text]:
         try:
             row = json.loads(line)
             prompt, response = [int(t) for t in row["prompt_ids"]], [int(t) for t in row["response_ids"]]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
             if number == len(lines):
                 return  # a file that is still being written ends within a line
             raise EngineError(

@@ -13,6 +13,7 @@ from engine.heads import save_head
 from engine.heads.formats import read_folder
 from engine.heads.load import load_head
 from engine.heads.medusa import MedusaHeads
+from engine.heads.save import check_out
 from engine.pair import Pair
 from engine.shipped import write_target
 from engine.train import checkpoint
@@ -50,6 +51,7 @@ def train_head(
     before any work.
     """
     settings, out = settings or TrainSettings(), Path(out)
+    check_out(out)
     trainer, sources = _trainer(pair, data, out, settings, minutes, fresh, start)
     complete = trainer.run(cancel or threading.Event(), minutes, watch)
     training = record(trainer, sources, command, complete)

@@ -112,7 +112,7 @@ def test_a_tenant_without_a_name_is_refused(tenant):
 
 
 def test_ids_below_zero_are_refused():
-    with pytest.raises(EngineError, match="at least 0, not -1"):
+    with pytest.raises(EngineError, match="whole numbers of at least 0"):
         OutputMemory().add("ada", [3, -1, 4])
 
 

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import weakref
 
 import numpy as np
@@ -26,6 +27,14 @@ def table(folder, seed=0):
     chances = np.full((V, 8), 0.1, dtype=np.float32)
     AdjacencyTable(ids, chances).save(folder, {})
     shipped.write_target(folder, pair_of(seed).target)
+
+
+def eagle_shape():
+    return EagleShape(
+        form="eagle3", hidden_size=32, intermediate_size=48, num_heads=4, num_kv_heads=2, head_dim=8, rms_norm_eps=1e-5,
+        rope_theta=10000.0, vocab_size=V, draft_vocab_size=V, taps=(0, 1), fc_bias=False, input_norm=True,
+        norm_before_residual=False, target_hidden_size=32,
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -63,8 +72,6 @@ def test_a_folder_that_is_written_again_is_read_again(tmp_path):
     ids = np.tile(np.arange(8, 16, dtype=np.int32), (V, 1))
     path = AdjacencyTable(ids, np.full((V, 8), 0.1)).save(tmp_path, {})
     later = path.stat().st_mtime_ns + 10**9
-    import os
-
     os.utime(path, ns=(later, later))
     assert shipped.seed_of(pair).of(0)[0][0] == 8
 
@@ -92,13 +99,8 @@ def test_a_table_that_would_end_a_run_is_refused_when_it_is_read(tmp_path, ids, 
 
 def test_a_head_that_shares_the_targets_rows_does_not_keep_the_target(tmp_path):
     pair = pair_of()
-    shape = EagleShape(
-        form="eagle3", hidden_size=32, intermediate_size=48, num_heads=4, num_kv_heads=2, head_dim=8, rms_norm_eps=1e-5,
-        rope_theta=10000.0, vocab_size=V, draft_vocab_size=V, taps=(0, 1), fc_bias=False, input_norm=True,
-        norm_before_residual=False, target_hidden_size=32,
-    )  # fmt: skip
     torch.manual_seed(0)
-    save_head(EagleHead(shape, embed=pair.target.embed, head=pair.target.head_rows()), tmp_path, {"title": "t"})
+    save_head(EagleHead(eagle_shape(), embed=pair.target.embed, head=pair.target.head_rows()), tmp_path, {"title": "t"})
     named = pair_of(heads={"eagle": str(tmp_path)})
     done = engine.generate(named, [1, 2, 3], engine.DecodeSettings(max_new_tokens=6), drafter="eagle")
     assert done.stats.proposed > 0
@@ -119,3 +121,27 @@ def test_what_comes_with_specscope_says_what_it_is_for_and_how_it_was_made():
         assert card["held_out"]
         assert card["hours"] > 0
         assert (folder / "README.md").read_text()
+
+
+def test_a_tree_of_one_token_and_chains_take_turns_on_one_head(tmp_path):
+    """Each is recorded for itself: one reads with a mask, the other without."""
+    pair = pair_of()
+    torch.manual_seed(0)
+    save_head(EagleHead(eagle_shape(), embed=pair.target.embed, head=pair.target.head_rows()), tmp_path, {"title": "t"})
+    named = pair_of(heads={"eagle": str(tmp_path)}, quantization="none")
+    plain = engine.generate(named, [1, 2, 3], engine.DecodeSettings(max_new_tokens=12)).token_ids
+    for nodes in (1, 0, 1, 16):
+        settings = engine.DecodeSettings(max_new_tokens=12, k=3, tree_nodes=nodes)
+        assert engine.generate(named, [1, 2, 3], settings, drafter="eagle").token_ids == plain
+
+
+def test_a_head_is_never_saved_over_a_model_that_specscope_did_not_put_there(tmp_path):
+    pair = pair_of()
+    torch.manual_seed(0)
+    head = EagleHead(eagle_shape(), embed=pair.target.embed, head=pair.target.head_rows())
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}')
+    with pytest.raises(EngineError, match="would be written over"):
+        save_head(head, tmp_path, {"title": "t"})
+    assert (tmp_path / "config.json").read_text() == '{"model_type": "llama"}'
+    save_head(head, tmp_path / "new", {"title": "t"})
+    save_head(head, tmp_path / "new", {"title": "t"})  # over one of its own it may be
