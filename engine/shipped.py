@@ -28,10 +28,6 @@ _LOCK = threading.RLock()  # loading one thing may ask for another
 
 def fingerprint(runner: Runner) -> dict[str, Any]:
     """What tells a target apart, in any precision: its shape and the lengths of a few of its embedding rows."""
-    return _loaded(runner, "fingerprint", partial(_fingerprint, runner))  # type: ignore[no-any-return]
-
-
-def _fingerprint(runner: Runner) -> dict[str, Any]:
     ids = torch.tensor([i * (runner.vocab_size - 1) // (PROBES - 1) for i in range(PROBES)], device=runner.device)
     lengths = torch.linalg.vector_norm(runner.embed(ids).float(), dim=-1)
     return {
@@ -44,6 +40,8 @@ def _fingerprint(runner: Runner) -> dict[str, Any]:
 
 def is_made_for(told: dict[str, Any], runner: Runner) -> bool:
     """told: a target's fingerprint."""
+    if told.get("vocab_size") != runner.vocab_size or told.get("num_layers") != runner.num_layers:
+        return False  # without asking the device
     own = fingerprint(runner)
     if any(own[name] != told.get(name) for name in ("vocab_size", "hidden_size", "num_layers")):
         return False

@@ -19,7 +19,7 @@ TEXT = (
     "The three largest cities of Turkey are Istanbul, Ankara and Izmir. The largest lake is Lake Van. "
     "The three largest cities of Turkey are Istanbul,"
 )
-TRIALS = 600
+TRIALS = 400
 CELLS = 6  # the likeliest tokens; all others are one more
 # The embedded pair has no draft model; of heads, those that come with specscope for it.
 HEADS = [d for d in ("eagle", "medusa") if any(FOLDER.glob(f"smollm2_135m/{d}"))]
@@ -50,7 +50,7 @@ def started(embedded_pair):
 
     def start(drafter, nodes):
         if (drafter, nodes) not in runs:
-            settings = DecodeSettings(k=3, temperature=1.0, top_p=0.9, seed=5, max_new_tokens=40, tree_nodes=nodes)
+            settings = DecodeSettings(k=2, temperature=1.0, top_p=0.9, seed=5, max_new_tokens=40, tree_nodes=nodes)
             run = engine.stream(embedded_pair, TEXT, settings, drafter, chat=False)
             next(run)
             runs[drafter, nodes] = run
