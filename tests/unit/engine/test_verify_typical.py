@@ -113,13 +113,14 @@ def test_above_it_the_output_does_not_have_the_targets_law():
 
 @pytest.mark.parametrize("verifier", METHODS)
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_run_that_uses_it_says_so_in_its_trace_and_no_other_run_does(verifier, temperature):
+def test_a_run_whose_law_it_changes_says_so_in_its_trace_and_no_other_run_does(verifier, temperature):
+    """At temperature 0 it is the exact rule."""
     pair = pair_of(wanders(8), 8)
     gen = engine.generate(
         pair, [1, 2], DecodeSettings(max_new_tokens=5, temperature=temperature, seed=0), "prompt_lookup", verifier
     )
     lossy = [n for n in gen.trace.notices if "lossy" in n]
-    assert len(lossy) == (verifier == "typical")
+    assert len(lossy) == (verifier == "typical" and temperature > 0)
     assert gen.trace.verifier == verifier
 
 
