@@ -7,7 +7,6 @@ a deterministic draft's tokens to send, which are a function of the past too.
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from engine.costs import Costs
 from engine.drafters.base import UNSURE, Draft, Open, Outcome
@@ -222,23 +221,8 @@ class CostOptimal(Control):
 
 
 def part(draft: Draft, kept: Sequence[int], note: str) -> Draft:
-    """A deterministic draft's tokens at `kept`, rising, with each one's parent among them. note: why, where none is."""
-    if len(kept) == len(draft.tokens):
-        return draft
-    if not kept:
-        return Draft(note=draft.note or note)
-    new = {-1: -1, **{old: i for i, old in enumerate(kept)}}
-    parents = tuple(new[draft.parent(i)] for i in kept)
-    chain = parents == tuple(range(-1, len(kept) - 1))
-    return replace(
-        draft,
-        tokens=[draft.tokens[i] for i in kept],
-        logits=None if draft.logits is None else draft.logits[list(kept)],
-        ids=None if draft.ids is None else draft.ids[list(kept)],
-        parents=None if chain else parents,
-        confidence=draft.confidence and tuple(draft.confidence[i] for i in kept),
-        sources=draft.sources and tuple(draft.sources[i] for i in kept),
-    )
+    """A deterministic draft's tokens at `kept`. note: why, where none is."""
+    return draft.part(kept) if kept or not draft.tokens else Draft(note=draft.note or note)
 
 
 def make_control(settings: DecodeSettings, costs: Callable[[int], Costs]) -> Control:

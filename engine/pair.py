@@ -177,15 +177,15 @@ def load_pair(
     preset = PRESETS.get(source)
     if preset is not None:
         source, draft = preset.target, draft or preset.draft
-    where = _device(device)
-    kind = _dtype(dtype, where)
-    model, tokenizer = _load(source, where, kind, trust_remote_code, progress)
+    where = find_device(device)
+    kind = find_dtype(dtype, where)
+    model, tokenizer = load_model(source, where, kind, trust_remote_code, progress)
     # The same weights twice are held once.
     same = draft is not None and _same_source(draft, source)
     draft_model, draft_tokenizer = (
         (model, tokenizer)
         if same
-        else _load(draft, where, kind, trust_remote_code, progress)
+        else load_model(draft, where, kind, trust_remote_code, progress)
         if draft
         else (None, None)
     )
@@ -195,8 +195,8 @@ def load_pair(
         draft_model,
         draft_tokenizer,
         name=preset.name if preset else None,
-        target_name=_short(source),
-        draft_name=_short(draft) if draft else None,
+        target_name=short_name(source),
+        draft_name=short_name(draft) if draft else None,
         quantization=quantization,
         foreign_method=foreign_method,
         heads=heads,
@@ -217,7 +217,9 @@ def load_tokenizer(source: str, progress: Progress | None = None, trust_remote_c
         raise EngineError(f"{source} has no tokenizer that can be read: {type(error).__name__}") from error
 
 
-def _load(source: str, device: torch.device, dtype: Any, trust: bool, progress: Progress | None) -> tuple[Any, Any]:
+def load_model(
+    source: str, device: torch.device, dtype: Any, trust: bool, progress: Progress | None
+) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging
 
@@ -226,7 +228,7 @@ def _load(source: str, device: torch.device, dtype: Any, trust: bool, progress: 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]  # the caller's `progress` is the one that was asked for
     folder = resolve(source, progress=progress, trust_remote_code=trust)
     if progress:
-        progress(f"loading {_short(source)}", 0, None)
+        progress(f"loading {short_name(source)}", 0, None)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, trust_remote_code=trust, use_safetensors=True, output_loading_info=True
@@ -250,13 +252,13 @@ def _same_source(a: str, b: str) -> bool:
     return resolved[0] == resolved[1]
 
 
-def _short(source: str) -> str:
+def short_name(source: str) -> str:
     if source == "embedded":
         return "SmolLM2-135M-Instruct"
     return Path(source).name or source
 
 
-def _device(device: str) -> torch.device:
+def find_device(device: str) -> torch.device:
     if device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -270,7 +272,7 @@ def _device(device: str) -> torch.device:
     return where
 
 
-def _dtype(dtype: str, device: torch.device) -> Any:
+def find_dtype(dtype: str, device: torch.device) -> Any:
     if dtype == "auto":
         return torch.float32 if device.type == "cpu" else "auto"
     if dtype not in DTYPES:

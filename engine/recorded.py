@@ -22,11 +22,11 @@ from engine.place import Place
 # Forwards of more tokens are long enough for Python's part not to matter, and prompts need no recording.
 MOST_TOKENS = 64
 # The tracer is one a process.
-_TRACER = threading.Lock()
+TRACER = threading.Lock()
 # One token a row; rows of several lengths; one row; how many layers; which of them are tapped.
 Key = tuple[bool, bool, bool, int, tuple[int, ...]]
-_unoptimised: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
-_trace: Any = torch.jit.trace
+unoptimised: Any = torch.jit.optimized_execution  # type: ignore[attr-defined]
+trace: Any = torch.jit.trace
 
 
 class RecordedDecoder:
@@ -65,14 +65,14 @@ class RecordedDecoder:
         # A kernel may be another for a single row of input.
         key = (place.single, place.positions is not None, x.shape[0] == 1, len(keys), taps)
         if key not in self.recordings:
-            with _TRACER:
+            with TRACER:
                 if key not in self.recordings:
                     self.recordings[key] = self._record(key, given)
         recording = self.recordings[key]
         if recording is None:
             return self.fused.body(x, rotation, keys, values, targets, place, taps)
         # The optimiser would specialise the trace for each new length, which takes a second every time.
-        with _unoptimised(False):
+        with unoptimised(False):
             out = recording(*given)
         return out if taps else (out,)
 
@@ -81,11 +81,11 @@ class RecordedDecoder:
         if not all(p.traceable(one_row) for layer in self.fused.layers[: key[3]] for p in layer.projections):
             return None
         try:
-            with warnings.catch_warnings(), _unoptimised(False):
+            with warnings.catch_warnings(), unoptimised(False):
                 # Those that the tracer has of every Python number it meets, and of its own retirement.
                 warnings.simplefilter("ignore")
                 # Tracing runs what it records. It writes keys behind the live part, as the replay then does again.
-                found = _trace(_Body(self.fused, key), _copied(given), check_trace=False)
+                found = trace(_Body(self.fused, key), _copied(given), check_trace=False)
         except RuntimeError:  # what the tracer cannot write down runs without it
             return None
         return found

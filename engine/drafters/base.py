@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from torch import Tensor
@@ -32,6 +32,23 @@ class Draft:
 
     def parent(self, i: int) -> int:
         return i - 1 if self.parents is None else self.parents[i]
+
+    def part(self, kept: Sequence[int]) -> "Draft":
+        """The tokens at `kept`, rising, with each one's parent among them; a chain where they are one."""
+        if len(kept) == len(self.tokens):
+            return self
+        at, new = list(kept), {-1: -1, **{old: i for i, old in enumerate(kept)}}
+        parents = tuple(new[self.parent(i)] for i in at)
+        return replace(
+            self,
+            tokens=[self.tokens[i] for i in at],
+            probs=None if self.probs is None else self.probs[at],
+            logits=None if self.logits is None else self.logits[at],
+            ids=None if self.ids is None else self.ids[at],
+            parents=None if parents == tuple(range(-1, len(at) - 1)) else parents,
+            confidence=self.confidence and tuple(self.confidence[i] for i in at),
+            sources=self.sources and tuple(self.sources[i] for i in at),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,11 +98,5 @@ def _merged(drafts: Sequence[tuple[str, Draft]], nodes: int) -> Draft:
     reach: list[float] = []
     for parent, chance in zip(parents, chances, strict=True):
         reach.append(chance * (reach[parent] if parent >= 0 else 1.0))
-    kept = sorted(sorted(range(len(tokens)), key=lambda i: (-reach[i], i))[:nodes])
-    new = {-1: -1, **{old: i for i, old in enumerate(kept)}}
-    return Draft(
-        [tokens[i] for i in kept],
-        parents=tuple(new[parents[i]] for i in kept),
-        confidence=tuple(chances[i] for i in kept),
-        sources=tuple(sources[i] for i in kept),
-    )
+    whole = Draft(tokens, parents=tuple(parents), confidence=tuple(chances), sources=tuple(sources))
+    return whole.part(sorted(sorted(range(len(tokens)), key=lambda i: (-reach[i], i))[:nodes]))

@@ -21,7 +21,7 @@ from engine.heads.fast_eagle import HeadCache, fast_eagle
 from engine.runner import PREFILL_CHUNK, Runner
 from engine.settings import DecodeSettings
 from engine.transfer import download, upload
-from engine.verify.sampling import Law, law, one_hot, pick, refuse, uniforms
+from engine.verify.sampling import Law, law, one_hot, pick, punished, refuse, uniforms
 
 # States that may wait for the next round; more, as a prompt has, are read at once.
 MOST_WAITING = 16
@@ -181,8 +181,7 @@ class EagleDrafter:
         logits, settings = self.fast.logits(states), self.settings
         if before is not None:
             ids = torch.cat([before.expand(len(logits), -1), branch], 1)
-            score, penalty = logits.gather(1, ids), settings.repetition_penalty
-            logits = logits.scatter(1, ids, torch.where(score < 0, score * penalty, score / penalty))
+            logits = punished(logits, ids, settings.repetition_penalty)
         if not settings.greedy:
             logits = (logits - logits.amax(-1, keepdim=True)) / settings.temperature
         return torch.log_softmax(logits, -1)

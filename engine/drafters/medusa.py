@@ -20,6 +20,7 @@ from engine.heads.medusa import MedusaHeads
 from engine.runner import Runner
 from engine.settings import DecodeSettings
 from engine.transfer import download, upload
+from engine.verify.sampling import punished
 
 # Guesses of one head that a tree may hold behind one token.
 MOST_RANKS = 16
@@ -135,8 +136,7 @@ class MedusaDrafter:
         if settings.repetition_penalty != 1.0:
             ids = upload([t for t in set(context) if t < self.vocab_size], logits.device)
             seen = self.fast.rows.indexes_of(ids, self.vocab_size)
-            score, penalty = logits[:, seen], settings.repetition_penalty
-            logits[:, seen] = torch.where(score < 0, score * penalty, score / penalty)
+            logits = punished(logits, seen.expand(len(logits), -1), settings.repetition_penalty)
         if not settings.greedy:
             logits = (logits - logits.amax(-1, keepdim=True)) / settings.temperature
         return torch.softmax(logits, -1)

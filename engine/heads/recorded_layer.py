@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from engine.linear import Linear
-from engine.recorded import _TRACER, _trace, _unoptimised
+from engine.recorded import TRACER, trace, unoptimised
 
 
 class RecordedLayer:
@@ -27,13 +27,13 @@ class RecordedLayer:
     def __call__(self, *given: Tensor) -> Tensor:
         key = given[0].shape[0] == 1, len(given)
         if key not in self._recordings:
-            with _TRACER:
+            with TRACER:
                 if key not in self._recordings:
                     self._recordings[key] = self._record(key[0], given)
         recording = self._recordings[key]
         if recording is None:
             return self.layer(*given)
-        with _unoptimised(False):  # the optimiser would specialise it for each new length
+        with unoptimised(False):  # the optimiser would specialise it for each new length
             out: Tensor = recording(*given)
         return out
 
@@ -41,9 +41,9 @@ class RecordedLayer:
         if not all(p.traceable(one_row) for p in self.projections):
             return None
         try:
-            with warnings.catch_warnings(), _unoptimised(False):
+            with warnings.catch_warnings(), unoptimised(False):
                 warnings.simplefilter("ignore")  # of every Python number it meets, and of its own retirement
-                return _trace(_Layer(self.layer, self.projections), given, check_trace=False)
+                return trace(_Layer(self.layer, self.projections), given, check_trace=False)
         except RuntimeError:  # what the tracer cannot write down runs without it
             return None
 

@@ -29,7 +29,7 @@ def record(trainer: Trainer, sources: list[Source], command: str, complete: bool
         "finished_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "settings": {**settings.as_dict(), "taps": list(trainer.head.taps)},
         "data": [source.as_dict() for source in sources],
-        "environment": _environment(runner),
+        "environment": made_on(runner),
     }
 
 
@@ -47,6 +47,6 @@ def with_held_out(training: dict[str, Any], found: HeldOut) -> dict[str, Any]:
     }
 
 
-def _environment(runner: Runner) -> dict[str, Any]:
+def made_on(runner: Runner) -> dict[str, Any]:
     told = environment(str(runner.device))
     return {**{name: told[name] for name in ("cpu", "gpu", "threads", "python")}, **told["versions"]}

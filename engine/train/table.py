@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from engine.drafters.recycling import WIDTH, AdjacencyTable
-from engine.environment import environment
 from engine.errors import EngineError
 from engine.heads.card import plain_card
 from engine.heads.save import check_out
 from engine.pair import Pair
 from engine.shipped import write_target
+from engine.train.card import made_on
 from engine.train.recycle import adjacency_table
 from engine.train.texts import Text, read_texts, split
 
@@ -63,7 +63,6 @@ def train_table(
     table = adjacency_table(pair.target, counted(), progress=told)
     if not read:
         raise EngineError("stopped before anything was read; run the same command again")
-    told_environment = environment(pair.device)
     made: dict[str, Any] = {
         "title": f"Adjacency table for {pair.target.name}",
         "target": pair.target.name,
@@ -77,10 +76,7 @@ def train_table(
         "data": [source.as_dict() for source in sources],
         "held_out_texts": len(held),
         "held_out": held_out_shares(table, held),
-        "environment": {
-            **{name: told_environment[name] for name in ("cpu", "gpu", "threads", "python")},
-            **told_environment["versions"],
-        },
+        "environment": made_on(pair.target),
     }
     table.save(out, {"specscope": json.dumps({k: made[k] for k in ("target", "made_by", "seed", "finished_at")})})
     write_target(out, pair.target)

@@ -98,14 +98,14 @@ def _test(
     else:
         accept = p_x.clamp(max=1.0) if method == "match" else (p_x / q_x).clamp(max=1.0)
         accepted = (u < accept).cumprod(1).sum(1, keepdim=True)
-    target = _row(p, accepted)
+    target = row_at(p, accepted)
     rejected = accepted.clamp(max=k - 1)  # any, where all stand
-    q_row = None if q is None or method == "match" else _row(q, rejected)
+    q_row = None if q is None or method == "match" else row_at(q, rejected)
     left = residual(target, q_row, x.gather(1, rejected), scale)
     return accept, accepted, torch.where(accepted == k, target, left), p_x, q_x
 
 
-def _row(rows: Tensor, index: Tensor) -> Tensor:
+def row_at(rows: Tensor, index: Tensor) -> Tensor:
     """rows [R, n, V], index [R, 1] -> [R, V]"""
     if rows.shape[0] == 1:
         return rows[0].index_select(0, index[0])

@@ -164,10 +164,15 @@ def _penalised(
     spare = before[:1] if before.numel() else later[:, :1]  # what the row has seen, in place of -1
     seen = torch.cat([before.expand(len(rows), -1), torch.where(later < 0, spare, later)], -1)  # [rows, n + longest]
     at = slice(None) if len(rows) == width else upload(rows, logits.device)
-    score = logits[at].gather(-1, seen)
     out = logits.clone()
-    out[at] = out[at].scatter(-1, seen, torch.where(score < 0, score * penalty, score / penalty))
+    out[at] = punished(logits[at], seen, penalty)
     return out
+
+
+def punished(logits: Tensor, seen: Tensor, penalty: float) -> Tensor:
+    """logits [n, V] with those of `seen` [n, m], which may repeat an id, lowered by a repetition penalty."""
+    score = logits.gather(-1, seen)
+    return logits.scatter(-1, seen, torch.where(score < 0, score * penalty, score / penalty))
 
 
 def _nucleus(logits: Tensor, p: Tensor, top_p: float) -> Tensor:

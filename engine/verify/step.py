@@ -14,11 +14,12 @@ from torch import Tensor
 from engine.errors import EngineError
 from engine.settings import DecodeSettings
 from engine.transfer import download, upload
+from engine.tree import Parents
 from engine.verify.chain import decide
 from engine.verify.sampling import law, refuse
 from engine.verify.tree import decide_tree
 from engine.verify.typical import decide_typical
-from engine.verify.verdict import Parents, Verdict
+from engine.verify.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,10 @@ from torch import Tensor
 
 from engine.errors import EngineError
 from engine.transfer import download
-from engine.verify.chain import checked_draft, judge, residual
+from engine.tree import Parents
+from engine.verify.chain import checked_draft, judge, residual, row_at
 from engine.verify.sampling import pick, uniforms
-from engine.verify.verdict import Parents, Verdict
+from engine.verify.verdict import Verdict
 
 
 class Shape(NamedTuple):
@@ -122,7 +123,7 @@ def decide_tree(
     first = taken & ((taken.double() @ shape.older.T) == 0)
     stands = ((~first).double() @ shape.line.T) == 0  # it and all before it
     end = (stands * torch.arange(1, n + 1, device=p.device)).amax(1, keepdim=True)  # [R, 1]: tokens come behind parents
-    target = _at(p, end)
+    target = row_at(p, end)
     if laws is None:
         offered = shape.children[end[:, 0]].to(p.dtype)  # [R, n]
         gone = torch.zeros_like(target).scatter_add_(1, x, offered) > 0
@@ -130,7 +131,7 @@ def decide_tree(
         total = rest.sum(-1, keepdim=True)
         law = torch.where((total > 0) & (total < float("inf")), rest / total, target)
     else:
-        law = _at(laws, end)
+        law = row_at(laws, end)
     token = pick(law, last)
     return torch.cat([end, token, target.gather(1, token), accept, u, p_x, q_x], 1)
 
@@ -146,8 +147,3 @@ def _rounds(p: Tensor, x: Tensor, q: Tensor, shape: Shape, parents: Parents) -> 
         accept[:, list(tokens)] = (p_here / q_x[:, list(tokens)]).clamp(max=1.0)
         laws[:, at] = residual(here, drawn, ids)
     return accept, q_x, laws
-
-
-def _at(rows: Tensor, index: Tensor) -> Tensor:
-    """rows [R, n, V], index [R, 1] -> [R, V]"""
-    return rows.gather(1, index[:, :, None].expand(-1, 1, rows.shape[2]))[:, 0]

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from engine.tree import Parents
+from engine.verify.chain import row_at
 from engine.verify.sampling import pick, uniforms
 from engine.verify.tree import shape_on
-from engine.verify.verdict import Parents
 
 # Medusa's `posterior_threshold` and `posterior_alpha` in `medusa_generate`.
 EPSILON, DELTA = 0.09, 0.3
@@ -37,7 +38,7 @@ def decide_typical(
     if n:
         best = worth.max(1, keepdim=True)
         end = torch.where(best.values > 0, best.indices + 1, end)
-    target = p.gather(1, end[:, :, None].expand(-1, 1, p.shape[2]))[:, 0]
+    target = row_at(p, end)
     token = pick(target, uniforms(1, generators, p.device))
     none = torch.zeros_like(p_x)
     return torch.cat([end, token, target.gather(1, token), passes.double(), none, p_x, none + 1.0], 1)

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from engine.errors import EngineError
+from engine.tree import Parents
 
 EXACT = ("rejection", "block", "match")
 LOSSY = ("typical",)
 METHODS = (*EXACT, *LOSSY)
-Parents = tuple[int, ...]  # see `engine.drafters.Draft`
 
 
 class AcceptTest(NamedTuple):

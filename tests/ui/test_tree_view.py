@@ -196,13 +196,13 @@ RULES = {
 def test_above_temperature_zero_the_card_states_the_test_that_was_made(serve, visit, verifier):
     step = tree_step(1)
 
-    def tested(p):
+    def with_its_test(p):
         u, accept = SAMPLED[p.token.text]
         if verifier == "typical":
             u, accept = None, float(p.token.text != "d")
         return replace(p, u=u, accept_probability=accept)
 
-    page = visit(serve(race(replace(step, proposals=tuple(map(tested, step.proposals))))))
+    page = visit(serve(race(replace(step, proposals=tuple(map(with_its_test, step.proposals))))))
     page.fill("#sv-temperature input[type=number]", "0.8")
     page.keyboard.press("Tab")
     if verifier == "typical":

@@ -12,7 +12,7 @@ from engine.bench.suites import BenchPrompt
 from engine.drafters import DRAFTERS
 from engine.errors import EngineError
 from engine.linear import QUANTIZATIONS
-from engine.pair import DTYPES, _device
+from engine.pair import DTYPES, find_device
 from engine.settings import K_CONTROLS
 from engine.text import encode_prompt
 from engine.weights import PRESETS, Progress, gguf_file, resolve
@@ -61,7 +61,7 @@ def make_setup(source: str, *, device: str = "auto", dtype: str = "auto", **rest
     """device, dtype: as in `engine.load_pair`, but that "auto" is bfloat16 on CUDA, so that every arm is told the same.
     rest: the other fields of PeerSetup; threads None is torch's own number, and torch is set to it. Raises EngineError
     for what does not exist."""
-    where = _device(device)
+    where = find_device(device)
     if dtype == "auto":
         dtype = "float32" if where.type == "cpu" else "bfloat16"
     _among("dtype", (dtype,), tuple(DTYPES))

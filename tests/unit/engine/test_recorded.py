@@ -85,7 +85,7 @@ def test_without_the_tracer_everything_runs_as_before(monkeypatch):
     def gone(*args, **kwargs):
         raise RuntimeError("torch.jit.trace was removed")
 
-    monkeypatch.setattr("engine.recorded._trace", gone)
+    monkeypatch.setattr("engine.recorded.trace", gone)
     settings = DecodeSettings(max_new_tokens=12, k=3)
     pair = Pair.from_models(tiny_llama(), None, quantization="int8")
     slow = generate(pair, [1, 2, 3] * 3, settings, "prompt_lookup").token_ids
@@ -106,8 +106,8 @@ def test_the_shapes_of_a_run_are_recorded_when_the_model_is_loaded():
 def test_threads_that_ask_at_once_record_once_and_do_not_mix(monkeypatch):
     from engine import recorded as room
 
-    made, trace = [], room._trace
-    monkeypatch.setattr(room, "_trace", lambda *a, **k: made.append(1) or trace(*a, **k))
+    made, trace = [], room.trace
+    monkeypatch.setattr(room, "trace", lambda *a, **k: made.append(1) or trace(*a, **k))
     fused, both = decoders()
     with torch.inference_mode():
         expected = [fused.forward(torch.tensor([[t]]), reserved(filled(fused, [n])), 1) for n, t in ((3, 5), (11, 6))]

@@ -41,7 +41,7 @@ def alone(runner, ids, keep=1):
     return runner.forward(ids, runner.new_cache(), keep).float()
 
 
-def same(runner, one, other):
+def assert_same(runner, one, other):
     """Up to rounding, which differs with the width of a forward. int8 rounds the activations, and says more of it."""
     exact = runner.quantization != "int8"
     torch.testing.assert_close(one.float(), other.float(), rtol=0, atol=2e-3 if exact else 0.15)
@@ -84,15 +84,15 @@ def test_each_branch_says_what_it_says_alone_wherever_the_buffer_has_to_grow(run
     logits = runner.read([ids[-1], *TOKENS], cache, len(TOKENS) + 1, PARENTS).logits
     assert cache.lengths == [context + len(TOKENS)]
     for i in range(-1, len(TOKENS)):
-        same(runner, logits[i + 1 : i + 2], alone(runner, [*ids, *prefix(TOKENS, PARENTS, i)]))
+        assert_same(runner, logits[i + 1 : i + 2], alone(runner, [*ids, *prefix(TOKENS, PARENTS, i)]))
 
 
 def test_several_unread_tokens_before_a_tree_are_a_chain(runner):
     ids, cache = ids_of(9), runner.new_cache()
     read_to(runner, cache, ids[:4])
     logits = runner.read([*ids[4:], *TOKENS], cache, len(TOKENS) + 3, PARENTS).logits
-    same(runner, logits[:3], alone(runner, ids, 3))
-    same(runner, logits[-1:], alone(runner, [*ids, *prefix(TOKENS, PARENTS, 6)]))
+    assert_same(runner, logits[:3], alone(runner, ids, 3))
+    assert_same(runner, logits[-1:], alone(runner, [*ids, *prefix(TOKENS, PARENTS, 6)]))
 
 
 def test_the_check_fails_a_tree_that_is_read_as_a_chain_or_kept_by_its_length_alone(runner):
@@ -120,9 +120,9 @@ def test_after_one_branch_was_kept_the_next_forward_is_that_of_a_fresh_run(runne
     told = [*ids, *(TOKENS[i] for i in path)]
     for token in (3, 4):  # what was moved, and what is written behind it
         told.append(token)
-        same(runner, runner.forward([token], cache, 1), alone(runner, told))
+        assert_same(runner, runner.forward([token], cache, 1), alone(runner, told))
     again = runner.read([told[-1], *TOKENS], *_rolled(cache, len(told) - 1), len(TOKENS) + 1, PARENTS).logits
-    same(runner, again[-1:], alone(runner, [*told, *prefix(TOKENS, PARENTS, 6)]))
+    assert_same(runner, again[-1:], alone(runner, [*told, *prefix(TOKENS, PARENTS, 6)]))
 
 
 def _rolled(cache, length):
@@ -154,14 +154,16 @@ def test_rows_with_trees_of_their_own_say_what_each_says_alone_and_go_on_from_wh
     for r, (context, (_, drafted, parents), path) in enumerate(zip(contexts, ROWS, kept, strict=True)):
         chain = tuple(range(-1, len(drafted) - 1)) if parents is None else parents
         for i in range(-1, len(drafted)):
-            same(runner, readings[r].logits[i + 1 : i + 2], alone(runner, [*context, *prefix(drafted, chain, i)]))
+            assert_same(
+                runner, readings[r].logits[i + 1 : i + 2], alone(runner, [*context, *prefix(drafted, chain, i)])
+            )
         assert {tap: len(h) for tap, h in readings[r].hidden.items()} == dict.fromkeys((0, -1), len(fed[r]))
         cache.rows(r, 1).keep(len(context), path)
         context += [drafted[i] for i in path]
     assert cache.lengths == [len(c) for c in contexts]
     behind = runner.forward_rows([[11], [12], [13], [14]], cache, [1] * 4)
     for r, context in enumerate(contexts):
-        same(runner, behind[r], alone(runner, [*context, 11 + r]))
+        assert_same(runner, behind[r], alone(runner, [*context, 11 + r]))
 
 
 def test_keeping_a_branch_of_one_row_leaves_its_neighbours_as_they_are():
@@ -271,7 +273,7 @@ def test_the_first_layers_alone_are_the_model_with_fewer_layers(mode):
             expected = shortened(model, layers)(torch.tensor([ids])).logits[0, 15:]
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
         cache.rollback(15)
-        same(runner, runner.forward(ids[15:], cache, 5), whole[15:])  # and the model itself is as it was
+        assert_same(runner, runner.forward(ids[15:], cache, 5), whole[15:])  # and the model itself is as it was
 
 
 # --- recorded ---
