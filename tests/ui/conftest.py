@@ -49,15 +49,14 @@ class Server:
         self.page.close()
 
 
-@pytest.fixture(scope="session")
+# No page outlives its tests: the event loops of twenty idle ones slow all that the process does after them.
+@pytest.fixture
 def serve(embedded_pair):
-    """serve(race=None): a running page on the real weights; `race` may stand in for the engine's."""
+    """serve(race): a running page on the real weights; `race` stands in for the engine's."""
     servers = []
 
-    def start(race=None):
-        import engine
-
-        servers.append(Server(embedded_pair, race or engine.race))
+    def start(race):
+        servers.append(Server(embedded_pair, race))
         return servers[-1]
 
     yield start
@@ -65,9 +64,14 @@ def serve(embedded_pair):
         server.close()
 
 
-@pytest.fixture(scope="session")
-def server(serve):
-    return serve()
+@pytest.fixture(scope="module")
+def server(embedded_pair):
+    """One running page with the engine's own race, for every test of a file."""
+    import engine
+
+    server = Server(embedded_pair, engine.race)
+    yield server
+    server.close()
 
 
 @pytest.fixture
