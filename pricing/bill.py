@@ -1,0 +1,115 @@
+"""What an option costs, month by month: rented, bought, or paid by the token. All [draws, months], no tax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pandas as pd
+
+from pricing.columns import Array, Numbers, ceiling
+from pricing.demand import DAYS_PER_MONTH, HOURS_PER_MONTH, SECONDS_PER_DAY, Demand
+from pricing.scenario import Cloud, Owned
+
+# Lines of a bill in the order in which they are shown. Running costs are paid at a month's end; "capex" (servers, their
+# network and installation) at its beginning; "residual" is money back: sold at a replacement, or at the end.
+RUNNING = ("compute", "tokens", "storage", "egress", "energy", "colocation", "staff", "support", "licences")
+LINES = (*RUNNING, "capex", "residual")
+Bill = dict[str, Array]
+_M = 1e6
+
+
+def cloud_bill(option: Cloud, at: str, x: Numbers, demand: Demand) -> Bill:
+    """Instances for the fleet, each part rounded up to whole ones; on-demand and spot ones are billed for the hours in
+    which the service is on, reserved ones and capacity blocks for all hours."""
+    compute: Array = 0.0
+    gpus: Array = 0.0
+    for i, part in enumerate(option.parts):
+        own = f"{at}.parts.{i}"
+        replicas = ceiling(demand.replicas * x(f"{own}.fleet_share") / (1 - x(f"{own}.interruption_share")))
+        per_instance = x(f"{at}.gpus_per_instance")
+        rented = ceiling(replicas * x("serving.gpus_per_replica") / per_instance) * per_instance
+        hours = HOURS_PER_MONTH * (x("workload.hours_on_share") if part.by_the_hour else 1.0)
+        compute = compute + rented * x(f"{own}.per_gpu_hour") * hours
+        gpus = gpus + rented
+    return {
+        "compute": compute,
+        "storage": x(f"{at}.storage_per_month") + 0 * compute,
+        "egress": demand.requests / _M * x(f"{at}.egress_per_million_requests"),
+        "support": compute * x(f"{at}.support_share"),
+        "gpus": gpus,
+    }
+
+
+def owned_bill(option: Owned, at: str, x: Numbers, demand: Demand) -> Bill:
+    """Servers are bought when the fleet first needs them and kept. Power is idle power and what being busy adds, over
+    the whole day, times PUE; colocation is paid for the power that a server can take."""
+
+    def of(name: str) -> Array:
+        return x(f"{at}.{name}")
+
+    nothing = x.nothing(demand.requests.shape[1])
+    needed = ceiling(demand.replicas * x("serving.gpus_per_replica") / of("gpus_per_server")) + nothing
+    servers = _each_row(needed, lambda frame: frame.cummax(axis=1))
+    bought = servers.copy()
+    bought[:, 1:] -= servers[:, :-1]
+    replaced, residual = _replaced_and_sold(bought, of("price"), of("life_years") * 12, of("residual_share"))
+    at_work = demand.busy_share * demand.replicas * x("workload.hours_on_share")
+    busy = at_work * x("serving.gpus_per_replica") / (servers * of("gpus_per_server"))
+    kw = of("idle_kw") + (of("active_kw") - of("idle_kw")) * busy
+    return {
+        "energy": servers * kw * of("pue") * HOURS_PER_MONTH * of("per_kwh"),
+        "colocation": servers * of("active_kw") * of("colocation_per_kw_month"),
+        "staff": of("staff_fte") * of("per_fte_year") / 12 + nothing,
+        "support": servers * of("price") * of("support_share_per_year") / 12,
+        "licences": servers * of("gpus_per_server") * of("licence_per_gpu_year") / 12,
+        "capex": (bought + replaced) * (of("price") * (1 + of("network_share")) + of("install")),
+        "residual": -residual,
+        "gpus": servers * of("gpus_per_server"),
+    }
+
+
+def _each_row(values: Array, change: Callable[[Any], Any]) -> Array:
+    return change(pd.DataFrame(values)).to_numpy().copy()
+
+
+def _replaced_and_sold(bought: Array, price: Array, life_months: Array, residual_share: Array) -> tuple[Array, Array]:
+    """(servers bought again in each month, money for those sold). The last month's money has what all servers are worth
+    at the end: their price falls evenly to its residual share over their life, and no further."""
+    draws, months = bought.shape
+    again, sold = 0.0 * bought, 0.0 * bought
+    life = (life_months + 0 * bought[:, :1]).reshape(-1)
+    value = price * residual_share + 0 * bought[:, :1]
+    full = price + 0 * bought[:, :1]
+    for whole in sorted({max(1, round(m)) for m in life.tolist()}):  # draws of one life, together
+        rows = [i for i, m in enumerate(life.tolist()) if max(1, round(m)) == whole] if draws > 1 else [0]
+        every = len(rows) == draws
+        first, worth, new = (a if every else a[rows] for a in (bought, value, full))
+        made, money = 0.0 * first, 0.0 * first
+        for month in range(months):
+            if month >= whole:
+                made[:, month] = first[:, month - whole] + made[:, month - whole]
+                money[:, month] += made[:, month] * worth[:, 0]
+            age = min(months - month, whole)  # at the end of the last month
+            if months - month <= whole:
+                left = new - (new - worth) * age / whole
+                money[:, -1] += (first[:, month] + made[:, month]) * left[:, 0]
+        if every:
+            return made, money
+        again[rows], sold[rows] = made, money
+    return again, sold
+
+
+def api_bill(at: str, x: Numbers, demand: Demand, cached_price: bool) -> Bill:
+    """Tokens at their list prices; cached input at the input price where it has none of its own."""
+    cached = x(f"{at}.cached_input_per_million" if cached_price else f"{at}.input_per_million")
+    tokens = (
+        demand.input_tokens * x(f"{at}.input_per_million")
+        + demand.cached_input_tokens * cached
+        + demand.output_tokens * x(f"{at}.output_per_million")
+    )
+    return {"tokens": tokens / _M, "gpus": 0 * tokens}
+
+
+def requests_per_second(requests_per_month: Array) -> Array:
+    return requests_per_month / (DAYS_PER_MONTH * SECONDS_PER_DAY)

@@ -1,0 +1,156 @@
+"""Scenarios as TOML: read with one sentence a fault, written without losing anything."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pricing.figure import Figure
+from pricing.scenario import Scenario
+
+SHIPPED = Path(__file__).parent / "data" / "scenarios"
+# More is no scenario; reading would only make the machine busy.
+MOST_BYTES = 1_000_000
+
+
+class ScenarioError(ValueError):
+    """The scenario cannot be used; the message names each place and what to write there."""
+
+
+def shipped_scenarios() -> dict[str, Path]:
+    """The scenarios that come with specscope, by the name that `load_scenario` takes."""
+    return {path.stem: path for path in sorted(SHIPPED.glob("*.toml"))}
+
+
+def load_scenario(path: str | Path) -> Scenario:
+    """From a TOML file, or one that ships with specscope by its name. Raises ScenarioError: all faults, one a line."""
+    known = shipped_scenarios()
+    file = known.get(str(path), Path(path))
+    try:
+        size = file.stat().st_size
+        if size > MOST_BYTES:
+            raise ScenarioError(f"{file.name} has {size:,} bytes; a scenario has fewer than {MOST_BYTES:,}")
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        names = ", ".join(known)
+        raise ScenarioError(f"{file.name} cannot be read ({error.strerror}); shipped scenarios are {names}") from error
+    except UnicodeDecodeError as error:
+        raise ScenarioError(f"{file.name} is not UTF-8 text") from error
+    return parse_scenario(text, file.name)
+
+
+def parse_scenario(text: str, name: str = "the scenario") -> Scenario:
+    """From TOML text. Raises ScenarioError."""
+    try:
+        return scenario_from(tomllib.loads(text), name)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ScenarioError(f"{name} is not TOML: {error}") from error
+
+
+def scenario_from(given: Mapping[str, Any], name: str = "the scenario") -> Scenario:
+    """From plain values, as a form gives them. Raises ScenarioError."""
+    try:
+        return Scenario.model_validate(given)
+    except ValidationError as error:
+        faults = [f"{_place(e['loc'])}: {_message(e)}" for e in error.errors()]
+        raise ScenarioError("\n".join(f"{name}, {fault}" for fault in faults)) from error
+
+
+def _place(location: tuple[str | int, ...]) -> str:
+    return ".".join(str(step) for step in location) or "as a whole"
+
+
+def _message(error: Any) -> str:
+    if error["type"] == "extra_forbidden":
+        return "there is no such entry; check its spelling"
+    if error["type"] == "missing":
+        return "it is missing"
+    cause = error.get("ctx", {}).get("error")
+    return str(cause) if cause is not None else str(error["msg"])
+
+
+def dump_scenario(scenario: Scenario) -> str:
+    """TOML text that `parse_scenario` turns into the same scenario."""
+    return "\n".join(_table(_plain(scenario), ())).strip() + "\n"
+
+
+def save_scenario(scenario: Scenario, path: str | Path) -> None:
+    """Written whole or not at all."""
+    file = Path(path)
+    handle, partial = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as out:
+            out.write(dump_scenario(scenario))
+        os.replace(partial, file)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
+
+
+def _plain(value: Any) -> Any:
+    """Dicts, lists, texts and numbers; what is absent or as it would be without being said is left out."""
+    if isinstance(value, Figure):
+        told = {name: v for name, v in value.model_dump().items() if v not in (None, "")}
+        if told["label"] == "assumed":
+            del told["label"]
+        return told["value"] if set(told) == {"value"} else _Inline(told)
+    if isinstance(value, BaseModel):
+        said = {
+            name: getattr(value, name)
+            for name, field in type(value).model_fields.items()
+            if getattr(value, name) != field.get_default(call_default_factory=True)
+        }
+        return {name: _plain(part) for name, part in said.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return value
+
+
+class _Inline(dict[str, Any]):
+    """A table on one line."""
+
+
+def _table(table: Mapping[str, Any], at: tuple[str, ...]) -> Iterator[str]:
+    """Plain entries first: TOML would take those behind a sub-table for its own."""
+    nested = {name: part for name, part in table.items() if _is_nested(part)}
+    for name, part in table.items():
+        if name not in nested:
+            yield f"{_key(name)} = {_value(part)}"
+    for name, part in nested.items():
+        where = (*at, name)
+        for item in part if isinstance(part, list) else [part]:
+            dotted = ".".join(_key(step) for step in where)
+            yield ""
+            yield f"[[{dotted}]]" if isinstance(part, list) else f"[{dotted}]"
+            yield from _table(item, where)
+
+
+def _is_nested(part: Any) -> bool:
+    if isinstance(part, list):
+        return bool(part) and isinstance(part[0], dict)
+    return isinstance(part, dict) and not isinstance(part, _Inline)
+
+
+def _key(name: str) -> str:
+    plain = name.isascii() and name.replace("_", "").replace("-", "").isalnum()
+    return name if plain else _value(name)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(name)} = {_value(part)}" for name, part in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(_value(part) for part in value) + "]"
+    if isinstance(value, str):
+        # JSON's escapes are TOML's; U+007F is the one that only TOML wants escaped.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)

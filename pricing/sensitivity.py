@@ -1,0 +1,171 @@
+"""What moves a decision: one number at a time, two at once, all at once by chance; and what moved between two."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pricing.figure import Figure
+from pricing.scenario import Arm, Scenario
+from pricing.tco import cost_options
+
+
+@dataclass(frozen=True)
+class Driver:
+    """One number at its low and high, all others as they are. `low_cost` and `high_cost` are the option's totals."""
+
+    path: str
+    low: float
+    high: float
+    low_cost: float
+    high_cost: float
+    base_cost: float
+
+    @property
+    def swing(self) -> float:
+        return abs(self.high_cost - self.low_cost)
+
+
+def _total(scenario: Scenario, option: str, arm: Arm, draws: Mapping[str, Sequence[float]]) -> list[float]:
+    for costed in cost_options(scenario, draws):
+        if costed.option == option and (costed.arm == arm or costed.kind == "api"):
+            totals = [float(total) for total in costed.total]
+            count = max((len(values) for values in draws.values()), default=1)
+            return totals if len(totals) == count else totals * count
+    raise ValueError(f"no option is called {option}; there are " + ", ".join(o.name for o in scenario.options))
+
+
+def ranges(scenario: Scenario) -> dict[str, Figure]:
+    """The numbers that have a range, by path."""
+    return {path: figure for path, figure in scenario.figures().items() if figure.is_a_range}
+
+
+def tornado(scenario: Scenario, option: str, arm: Arm = "speculative") -> list[Driver]:
+    """Every number with a range, the one that moves the option's total most first."""
+    ranged = ranges(scenario)
+    own = {path: figure.value for path, figure in ranged.items()}
+    cases: list[dict[str, float]] = [own]
+    for path, figure in ranged.items():
+        assert figure.low is not None
+        assert figure.high is not None
+        cases += [{**own, path: figure.low}, {**own, path: figure.high}]
+    draws = {path: [case[path] for case in cases] for path in ranged}
+    base, *totals = _total(scenario, option, arm, draws)
+    drivers = [
+        Driver(path, f.low or 0.0, f.high or 0.0, totals[2 * i], totals[2 * i + 1], base)
+        for i, (path, f) in enumerate(ranged.items())
+    ]
+    return sorted(drivers, key=lambda driver: -driver.swing)
+
+
+def two_way(
+    scenario: Scenario,
+    option: str,
+    row: tuple[str, Sequence[float]],
+    across: tuple[str, Sequence[float]],
+    arm: Arm = "speculative",
+) -> list[list[float]]:
+    """The option's total for each value of `row` (down) and `across`."""
+    pairs = [(a, b) for a in row[1] for b in across[1]]
+    totals = _total(scenario, option, arm, {row[0]: [a for a, _ in pairs], across[0]: [b for _, b in pairs]})
+    width = len(across[1])
+    return [totals[i : i + width] for i in range(0, len(totals), width)]
+
+
+@dataclass(frozen=True)
+class Chances:
+    """Of one option over all draws: what 5, 50 and 95 % of the totals stay below, and the mean. loss_share: of the
+    draws in which speculation costs more than plain decoding; None for plain decoding and for an API."""
+
+    option: str
+    p05: float
+    p50: float
+    p95: float
+    mean: float
+    loss_share: float | None
+    totals: tuple[float, ...]
+
+
+def drawn(scenario: Scenario, draws: int, seed: int) -> dict[str, list[float]]:
+    """Each ranged number by a triangle: from low to high, likeliest at its value, independent of all others."""
+    chance = random.Random(seed)
+    return {
+        path: [chance.triangular(figure.low, figure.high, figure.value) for _ in range(draws)]
+        for path, figure in ranges(scenario).items()
+        if figure.low is not None and figure.high is not None
+    }
+
+
+def monte_carlo(
+    scenario: Scenario, draws: int = 10_000, seed: int = 0, stop: Callable[[], bool] = lambda: False
+) -> list[Chances]:
+    """What each option costs if every ranged number is what chance makes it. The same seed gives the same draws; stop
+    is asked between two thousands of draws, and what is done by then is what is told."""
+    made = drawn(scenario, draws, seed)
+    if not made:
+        raise ValueError(f"{scenario.name} gives no number a range; write one as {{value = 3, low = 2, high = 5}}")
+    totals: dict[tuple[str, str, Arm], list[float]] = {}
+    for begin in range(0, draws, 2000):
+        if begin and stop():
+            break
+        for costed in cost_options(scenario, {path: values[begin : begin + 2000] for path, values in made.items()}):
+            totals.setdefault((costed.option, costed.kind, costed.arm), []).extend(costed.total.tolist())
+    found = []
+    for (option, kind, arm), values in totals.items():
+        plain = totals[option, kind, "plain"]
+        loss = None
+        if arm == "speculative":
+            loss = sum(own > other for own, other in zip(values, plain, strict=True)) / len(values)
+        ordered = sorted(values)
+        title = option if kind == "api" else f"{option}, {arm}"
+        p05, p50, p95 = (quantile(ordered, share) for share in (0.05, 0.5, 0.95))
+        found.append(Chances(title, p05, p50, p95, sum(values) / len(values), loss, tuple(values)))
+    return found
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Straight between the two values around it."""
+    at = share * (len(ordered) - 1)
+    low = int(at)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """A number that differs between two scenarios, and what it alone changes of the first one's total."""
+
+    path: str
+    before: float | None
+    after: float | None
+    effect: float | None
+    sentence: str
+
+
+def what_moved(before: Scenario, after: Scenario, option: str, arm: Arm = "speculative") -> list[Moved]:
+    """In words, what is other in `after`; the one that changes the total most first. Effects are each number's own, so
+    they need not add up to the whole difference; the last entry says that."""
+    old, new = before.figures(), after.figures()
+    moved: list[Moved] = []
+    changed = {p: (old[p].value, new[p].value) for p in old if p in new and old[p].value != new[p].value}
+    if changed:
+        own = {path: a for path, (a, _) in changed.items()}
+        cases = [own, *({**own, path: b} for path, (_, b) in changed.items())]
+        base, *totals = _total(before, option, arm, {path: [case[path] for case in cases] for path in changed})
+        for (path, (a, b)), total in zip(changed.items(), totals, strict=True):
+            told = _told(path, a, b, total - base, before.currency)
+            moved.append(Moved(path, a, b, total - base, told))
+    moved.sort(key=lambda m: -abs(m.effect or 0.0))
+    for path in sorted(old.keys() ^ new.keys()):
+        gone, come = old.get(path), new.get(path)
+        told = f"{path} is only in {before.name if gone else after.name}"
+        moved.append(Moved(path, gone.value if gone else None, come.value if come else None, None, told))
+    return moved
+
+
+def _told(path: str, before: float, after: float, effect: float, currency: str) -> str:
+    share = f" ({(after / before - 1) * 100:+.4g} %)" if before else ""
+    way = "raises" if effect > 0 else "lowers"
+    result = f"alone {way} the total by {abs(effect):,.2f} {currency}" if effect else "alone does not change the total"
+    return f"{path} goes from {before:g} to {after:g}{share}; that {result}"

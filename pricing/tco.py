@@ -1,0 +1,263 @@
+"""Total cost of ownership: every option of a scenario, plain and speculative, month by month, and what choosing one
+over another is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from pricing import finance
+from pricing.bill import LINES, RUNNING, Bill, api_bill, cloud_bill, owned_bill
+from pricing.columns import Array, Numbers
+from pricing.demand import Demand, demand, first
+from pricing.scenario import ARMS, Arm, Scenario
+from pricing.tokens import TokenCosts, token_costs
+
+ONE_OFF = "one_off"
+UPKEEP = "upkeep"
+TAX = "tax"
+BEHIND = (UPKEEP, TAX, ONE_OFF)
+
+
+@dataclass(frozen=True)
+class Costed:
+    """One option decoded one way, all draws: lines by name, [draws, months] each, tax and speculation's own costs in
+    them. `flows`: cash out by month, [draws, months + 1], today first; `total`: their sum, [draws]."""
+
+    option: str
+    kind: str
+    arm: Arm
+    demand: Demand
+    lines: Bill
+    gpus: Array
+    flows: Array
+
+    @property
+    def total(self) -> Array:
+        return self.flows.sum(axis=1)
+
+
+def cost_options(scenario: Scenario, draws: Mapping[str, Sequence[float]] | None = None) -> list[Costed]:
+    """Every option in each arm, for the scenario's own numbers or for draws of some of them; an API has no arms, and
+    stands once, as "plain"."""
+    x = Numbers(scenario, draws)
+    needs = {arm: demand(scenario, x, arm) for arm in ARMS}
+    found = []
+    for i, cloud in enumerate(scenario.cloud):
+        for arm, need in needs.items():
+            found.append(_costed(x, cloud.name, "cloud", arm, need, cloud_bill(cloud, f"cloud.{i}", x, need)))
+    for i, owned in enumerate(scenario.owned):
+        for arm, need in needs.items():
+            found.append(_costed(x, owned.name, "owned", arm, need, owned_bill(owned, f"owned.{i}", x, need)))
+    for i, api in enumerate(scenario.api):
+        bill = api_bill(f"api.{i}", x, needs["plain"], api.cached_input_per_million is not None)
+        found.append(_costed(x, api.name, "api", "plain", needs["plain"], bill))
+    return found
+
+
+def _costed(x: Numbers, name: str, kind: str, arm: Arm, need: Demand, bill: Bill) -> Costed:
+    nothing = x.nothing(need.requests.shape[1])
+    gpus = bill.pop("gpus") + nothing
+    lines = {line: (bill[line] + nothing if line in bill else nothing) for line in LINES}
+    lines[UPKEEP], lines[ONE_OFF] = nothing, nothing.copy()
+    if arm == "speculative" and kind != "api":
+        lines[UPKEEP] = x("speculation.upkeep_per_month") + nothing
+        once = x("speculation.engineering_weeks") * x("speculation.per_engineering_week") + x("speculation.pilot")
+        lines[ONE_OFF][:, :1] += once
+    # What is sold is not taxed as a bill is.
+    lines[TAX] = x("tax_share") * (sum(lines[line] for line in (*RUNNING, "capex", UPKEEP)))
+    return Costed(name, kind, arm, need, lines, gpus, _flows(x, lines))
+
+
+def _flows(x: Numbers, lines: Bill) -> Array:
+    """[draws, months + 1]: what is bought is paid at a month's beginning, all else at its end; tax with its bill."""
+    early = lines["capex"] * (1 + x("tax_share")) + lines[ONE_OFF]
+    late = sum(lines[line] for line in (*RUNNING, UPKEEP)) * (1 + x("tax_share")) + lines["residual"]
+    draws, months = early.shape
+    flows = pd.DataFrame(0.0, index=range(draws), columns=range(months + 1)).to_numpy().copy()
+    flows[:, :-1] += early
+    flows[:, 1:] += late
+    return flows
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option decoded one way. Money in the scenario's currency. monthly and yearly: a row a month or year, with
+    requests, tokens, replicas, gpus, busy_share, the lines of the bill and `total`. npv_of_cost: at the cost of
+    capital. tokens: of the whole term."""
+
+    name: str
+    kind: str
+    arm: Arm
+    total: float
+    npv_of_cost: float
+    tokens: TokenCosts
+    monthly: pd.DataFrame
+    yearly: pd.DataFrame
+    flows: tuple[float, ...]
+
+    @property
+    def title(self) -> str:
+        return self.name if self.kind == "api" else f"{self.name}, {self.arm}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`option` in place of `instead_of`: positive is a gain, negative a loss, and neither is hidden. saving_share: of
+    the total. npv: at the cost of capital. irr: a year; None where flows never change sign. payback in weeks: 0 where
+    nothing is paid in advance, None where it never comes back within the term."""
+
+    option: str
+    instead_of: str
+    saving: float
+    saving_share: float | None
+    npv: float
+    irr: float | None
+    payback_weeks: float | None
+    discounted_payback_weeks: float | None
+    flows: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Tco:
+    """All options of a scenario, cheapest first by present value; what speculation is worth in each, and what each
+    speculative option is worth in place of each other. break_even: requests a day from which an own fleet costs less
+    than an API."""
+
+    scenario: Scenario
+    options: tuple[Option, ...]
+    speculation: tuple[Choice, ...]
+    choices: tuple[Choice, ...]
+
+    def option(self, name: str, arm: Arm = "speculative") -> Option:
+        """Raises KeyError with the names that there are."""
+        for option in self.options:
+            if option.name == name and (option.arm == arm or option.kind == "api"):
+                return option
+        raise KeyError(f"no option is called {name} ({arm}); there are " + ", ".join(o.title for o in self.options))
+
+
+def tco(scenario: Scenario) -> Tco:
+    """The scenario's total cost over its years, month by month. Raises ValueError with a sentence where the scenario
+    cannot be served at all."""
+    options = [_option(scenario, costed) for costed in cost_options(scenario)]
+    rate = scenario.cost_of_capital.value
+    by_name: dict[str, dict[str, Option]] = {}
+    for option in options:
+        by_name.setdefault(option.name, {})[option.arm] = option
+    speculation = tuple(
+        choose(arms["speculative"], arms["plain"], rate) for arms in by_name.values() if "speculative" in arms
+    )
+    best = [arms.get("speculative", arms["plain"]) for arms in by_name.values()]
+    choices = tuple(choose(a, b, rate) for a in best for b in best if a is not b)
+    return Tco(scenario, tuple(sorted(options, key=lambda o: o.npv_of_cost)), speculation, choices)
+
+
+def choose(option: Option, instead_of: Option, yearly_rate: float) -> Choice:
+    """What changing from one to the other brings: what the other would have cost, less what this one does."""
+    flows = [other - own for own, other in zip(option.flows, instead_of.flows, strict=True)]
+    saving = instead_of.total - option.total
+    return Choice(
+        option=option.title,
+        instead_of=instead_of.title,
+        saving=saving,
+        saving_share=saving / instead_of.total if instead_of.total > 0 else None,
+        npv=finance.npv(yearly_rate, flows),
+        irr=finance.irr(flows),
+        payback_weeks=finance.payback_weeks(flows),
+        discounted_payback_weeks=finance.payback_weeks(flows, yearly_rate),
+        flows=tuple(flows),
+    )
+
+
+def _option(scenario: Scenario, costed: Costed) -> Option:
+    need = costed.demand
+    columns = {
+        "requests": need.requests,
+        "input_tokens": need.input_tokens,
+        "cached_input_tokens": need.cached_input_tokens,
+        "output_tokens": need.output_tokens,
+        "replicas": need.replicas,
+        "gpus": costed.gpus,
+        "busy_share": need.busy_share,
+        **{line: costed.lines[line] for line in (*LINES, *BEHIND)},
+    }
+    monthly = pd.DataFrame({name: (values + 0 * need.requests)[0] for name, values in columns.items()})
+    if costed.kind == "api":
+        monthly[["replicas", "gpus", "busy_share"]] = float("nan")
+    monthly.insert(0, "month", range(1, len(monthly) + 1))
+    monthly["total"] = monthly[[*LINES, *BEHIND]].sum(axis=1)
+    flows = tuple(float(flow) for flow in costed.flows[0])
+    total = float(sum(flows))
+    return Option(
+        name=costed.option,
+        kind=costed.kind,
+        arm=costed.arm,
+        total=total,
+        npv_of_cost=finance.npv(scenario.cost_of_capital.value, flows),
+        tokens=_tokens(scenario, need, total),
+        monthly=monthly,
+        yearly=_yearly(monthly),
+        flows=flows,
+    )
+
+
+def _yearly(monthly: pd.DataFrame) -> pd.DataFrame:
+    """Money, requests and tokens are sums; replicas, GPUs and busy share are means."""
+    means = ["replicas", "gpus", "busy_share"]
+    years = monthly.assign(year=(monthly["month"] - 1) // 12 + 1).drop(columns="month")
+    how: dict[Any, Any] = {name: "mean" if name in means else "sum" for name in years.columns if name != "year"}
+    return years.groupby("year", as_index=False).agg(how)
+
+
+def _tokens(scenario: Scenario, need: Demand, total: float) -> TokenCosts:
+    work = scenario.workload
+
+    def word(figure: Any) -> float | None:
+        return figure.value if figure is not None else None
+
+    return token_costs(
+        total,
+        input_s=first(need.seconds.input),
+        cached_input_s=first(need.seconds.cached_input),
+        output_s=first(need.seconds.output),
+        input_tokens=float(need.input_tokens.sum()),
+        cached_input_tokens=float(need.cached_input_tokens.sum()),
+        output_tokens=float(need.output_tokens.sum()),
+        requests=float(need.requests.sum()),
+        turns_per_conversation=work.turns_per_conversation.value,
+        english_tokens_per_word=word(work.english_tokens_per_word),
+        turkish_tokens_per_word=word(work.turkish_tokens_per_word),
+    )
+
+
+def break_even_requests_per_day(
+    scenario: Scenario, option: str, instead_of: str, arm: Arm = "speculative"
+) -> float | None:
+    """Requests a day from which `option` costs less over the term than `instead_of`, all else as it is; None where it
+    does at no scale from a thousandth to a thousand times the scenario's, 0 where it does at all of them. Fleets grow
+    in whole machines, so this is the last crossing: beyond it, it stays cheaper."""
+    scale = [10 ** (power / 100) for power in range(-300, 301)]
+    own = scenario.workload.requests_per_day.value
+    costs = {
+        (c.option, c.arm): c for c in cost_options(scenario, {"workload.requests_per_day": [own * s for s in scale]})
+    }
+
+    def total(name: str) -> Array:
+        costed = costs.get((name, arm)) or costs.get((name, "plain"))
+        if costed is None:
+            raise ValueError(f"no option is called {name}; there are " + ", ".join(o.name for o in scenario.options))
+        return costed.total
+
+    gap = [float(g) for g in total(instead_of) - total(option)]
+    cheaper = [g > 0 for g in gap]
+    if not cheaper[-1]:
+        return None
+    if all(cheaper):
+        return 0.0
+    at = len(cheaper) - 1 - cheaper[::-1].index(False)  # the last scale at which it is not
+    share = -gap[at] / (gap[at + 1] - gap[at])
+    return own * (scale[at] + share * (scale[at + 1] - scale[at]))

@@ -1,0 +1,74 @@
+"""$/1M of input, cached input and output tokens, split by the time that each takes, so that they add up to the bill."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pricing.rows import finite
+
+_M = 1e6
+
+
+@dataclass(frozen=True)
+class TokenCosts:
+    """Of one bill. per_million_*: None where there were no such tokens, never 0. blended: over all tokens of the mix.
+    per_request, per_conversation; per_1000_words_*: of output, None without a count of tokens per word."""
+
+    total: float
+    per_million_input: float | None
+    per_million_cached_input: float | None
+    per_million_output: float | None
+    per_million_output_alone: float | None
+    blended_per_million: float | None
+    per_request: float | None
+    per_conversation: float | None
+    per_1000_words_english: float | None
+    per_1000_words_turkish: float | None
+
+
+def token_costs(
+    total: float,
+    *,
+    input_s: float,
+    cached_input_s: float,
+    output_s: float,
+    input_tokens: float,
+    cached_input_tokens: float,
+    output_tokens: float,
+    requests: float,
+    turns_per_conversation: float = 1.0,
+    english_tokens_per_word: float | None = None,
+    turkish_tokens_per_word: float | None = None,
+) -> TokenCosts:
+    """Splits `total` (any currency) by the seconds that a request's parts take. *_s: of one request, in any one unit;
+    *_tokens and requests: all that `total` paid for. `per_million_output_alone` charges everything to output tokens, as
+    a price per hour over output tokens per second does."""
+    whole_s = input_s + cached_input_s + output_s
+    output = _per_million(total * output_s / whole_s, output_tokens) if whole_s > 0 else None
+
+    def words(tokens_per_word: float | None) -> float | None:
+        known = output is not None and tokens_per_word is not None
+        return output * tokens_per_word * 1000 / _M if known and output is not None and tokens_per_word else None
+
+    return TokenCosts(
+        total=total,
+        per_million_input=_per_million(total * input_s / whole_s, input_tokens) if whole_s > 0 else None,
+        per_million_cached_input=(
+            _per_million(total * cached_input_s / whole_s, cached_input_tokens) if whole_s > 0 else None
+        ),
+        per_million_output=output,
+        per_million_output_alone=_per_million(total, output_tokens),
+        blended_per_million=_per_million(total, input_tokens + cached_input_tokens + output_tokens),
+        per_request=_over(total, requests),
+        per_conversation=_over(total * turns_per_conversation, requests),
+        per_1000_words_english=words(english_tokens_per_word),
+        per_1000_words_turkish=words(turkish_tokens_per_word),
+    )
+
+
+def _per_million(cost: float, tokens: float) -> float | None:
+    return _over(cost * _M, tokens)
+
+
+def _over(cost: float, count: float) -> float | None:
+    return finite(cost / count) if count > 0 else None

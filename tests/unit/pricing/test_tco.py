@@ -1,0 +1,148 @@
+"""What must hold of every total cost of ownership, whatever the numbers."""
+
+import pytest
+from helpers.scenarios import scenario
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pricing import finance
+from pricing.bill import LINES
+from pricing.tco import BEHIND, break_even_requests_per_day, tco
+
+OWN = {"name": "own", "gpus_per_server": 8, "price": 300_000, "idle_kw": 2, "active_kw": 10, "per_kwh": 0.1}
+API = {"name": "api", "input_per_million": 0.5, "output_per_million": 1.5}
+SOME = st.floats(min_value=0.01, max_value=100)
+
+
+@st.composite
+def scenarios(draw):
+    return scenario(
+        years=draw(st.integers(1, 5)),
+        cost_of_capital=draw(st.floats(0, 0.5)),
+        tax_share=draw(st.floats(0, 0.3)),
+        workload__requests_per_day=draw(st.floats(1, 1e7)),
+        workload__growth_per_year=draw(st.floats(-0.5, 2)),
+        workload__peak_factor=draw(st.floats(1, 10)),
+        workload__cached_input_share=draw(st.floats(0, 1)),
+        workload__hours_on_share=draw(st.floats(0.1, 1)),
+        serving__plain__output_tokens_per_second=draw(st.floats(10, 1e5)),
+        speculation__pilot=draw(st.floats(0, 1e5)),
+        speculation__upkeep_per_month=draw(st.floats(0, 1e4)),
+        cloud__0__parts__0__per_gpu_hour=draw(SOME),
+        owned=[{**OWN, "life_years": draw(st.floats(0.5, 6)), "residual_share": draw(st.floats(0, 1))}],
+        api=[API],
+    )
+
+
+@settings(max_examples=40)
+@given(scenarios())
+def test_parts_add_up_to_the_bill(made):
+    for option in tco(made).options:
+        lines = option.monthly[[*LINES, *BEHIND]]
+        assert lines.to_numpy().sum() == pytest.approx(option.total, rel=1e-9, abs=1e-6)
+        assert option.monthly["total"].sum() == pytest.approx(sum(option.flows), rel=1e-9, abs=1e-6)
+        assert option.yearly["total"].sum() == pytest.approx(option.total, rel=1e-9, abs=1e-6)
+        assert len(option.monthly) == 12 * made.years
+        assert len(option.yearly) == made.years
+        cost, months = option.tokens, option.monthly
+        parts = (
+            (cost.per_million_input or 0) * months["input_tokens"].sum()
+            + (cost.per_million_cached_input or 0) * months["cached_input_tokens"].sum()
+            + (cost.per_million_output or 0) * months["output_tokens"].sum()
+        )
+        assert parts / 1e6 == pytest.approx(option.total, rel=1e-9)
+
+
+@settings(max_examples=40)
+@given(scenarios(), st.floats(1.01, 10))
+def test_a_faster_machine_never_costs_more(made, times):
+    faster = made.with_values(
+        {"serving.plain.output_tokens_per_second": made.serving.plain.output_tokens_per_second.value * times}
+    )
+    before, after = (tco(s).option("rented", "plain") for s in (made, faster))
+    assert after.total <= before.total + 1e-6
+
+
+@settings(max_examples=40)
+@given(scenarios())
+def test_the_fleet_keeps_up_with_its_busiest_hour(made):
+    for option in tco(made).options:
+        if option.kind != "api":
+            at_work = option.monthly["busy_share"] * option.monthly["replicas"] * made.workload.peak_factor.value
+            free = option.monthly["replicas"] - made.serving.spare_replicas.value
+            assert (at_work <= free * made.serving.busy_limit.value * (1 + 1e-6) + 1e-6).all()
+
+
+def test_cost_per_token_falls_as_speed_rises_until_one_replica_does_it():
+    costs = [
+        tco(scenario(serving__plain__output_tokens_per_second=speed)).option("rented", "plain").tokens
+        for speed in (100, 300, 1000, 3000, 10_000)
+    ]
+    outputs = [cost.per_million_output for cost in costs]
+    assert outputs == sorted(outputs, reverse=True)
+
+
+def test_a_slower_draft_is_shown_as_a_loss():
+    (choice,) = tco(scenario(serving__speculative__output_tokens_per_second=500)).speculation
+    assert choice.saving < 0
+    assert choice.saving_share < 0
+    assert choice.npv < 0
+    assert choice.payback_weeks is None
+    assert choice.irr is None
+
+
+def test_speculation_pays_its_own_way_back():
+    """Plain 13 replicas, speculative 9: 4 x 2.49 x 730 = 7,270.80 a month against 29,083.20 once: 4 months."""
+    (choice,) = tco(scenario(speculation__pilot=29_083.20)).speculation
+    assert choice.payback_weeks == pytest.approx(4 * 365 / 12 / 7)
+    assert choice.discounted_payback_weeks == pytest.approx(choice.payback_weeks)  # money costs nothing here
+    assert choice.irr == pytest.approx(finance.irr([-29_083.20, *[7270.80] * 12]))
+    dear = tco(scenario(speculation__pilot=29_083.20, cost_of_capital=0.3)).speculation[0]
+    assert dear.discounted_payback_weeks > choice.payback_weeks
+
+
+def test_servers_are_bought_as_demand_grows_and_again_when_they_are_old():
+    """Doubling each year: 6, 8.49.. replicas' work; capex only in months in which one more is needed or one is old."""
+    made = scenario(years=3, workload__growth_per_year=1.0, owned=[{**OWN, "life_years": 2}])
+    months = tco(made).option("own", "plain").monthly
+    servers = months["gpus"] / 8
+    bought = months["capex"] / 300_000
+    new = servers.diff().fillna(servers.iloc[0])
+    old = new.shift(24).fillna(0)
+    assert (bought - new - old).abs().max() < 1e-9
+    assert new.sum() > new.iloc[0]
+
+
+def test_a_growing_fleet_keeps_p95_read_off_its_own_curve():
+    curve = {
+        "plain": [{"busy_share": 0.5, "p95_s": 1}, {"busy_share": 0.9, "p95_s": 5}],
+        "speculative": [{"busy_share": 0.5, "p95_s": 0.6}, {"busy_share": 0.9, "p95_s": 3}],
+    }
+    made = tco(scenario(load_curve=curve, serving__p95_target_s=3))
+    # plain: 3 s lies half-way, 0.7 busy: 6 / 0.7 -> 9, and 1; speculative: 0.9 busy: 4 / 0.9 -> 5, and 1
+    assert made.option("rented", "plain").monthly["replicas"].tolist() == [10.0] * 12
+    assert made.option("rented").monthly["replicas"].tolist() == [6.0] * 12
+    with pytest.raises(ValueError, match="raise the target or use faster machines"):
+        tco(scenario(load_curve=curve, serving__p95_target_s=0.8))
+
+
+def test_break_even_is_where_the_two_cost_the_same():
+    made = scenario(api=[API], serving__spare_replicas=0, serving__busy_limit=0.5)
+    found = break_even_requests_per_day(made, "rented", "api")
+    assert found is not None
+    dear, cheap = (tco(made.with_values({"workload.requests_per_day": found * scale})) for scale in (0.5, 1.5))
+    assert dear.option("rented").total > dear.option("api").total
+    assert cheap.option("rented").total < cheap.option("api").total
+    free = scenario(api=[{**API, "output_per_million": 1e-9, "input_per_million": 0}])
+    assert break_even_requests_per_day(free, "rented", "api") is None
+
+
+def test_every_option_is_weighed_against_every_other():
+    made = tco(scenario(owned=[OWN], api=[API]))
+    pairs = {(choice.option, choice.instead_of): choice for choice in made.choices}
+    assert len(pairs) == 6
+    for (a, b), choice in pairs.items():
+        assert choice.saving == pytest.approx(-pairs[b, a].saving)
+        assert choice.npv == pytest.approx(-pairs[b, a].npv)
+    with pytest.raises(KeyError, match="there are"):
+        made.option("nothing")
