@@ -1,4 +1,5 @@
-"""`specscope sweep`: K x drafter x temperature x batch x quantization, measured point by point and gone on with."""
+"""`specscope sweep`: K x drafter x tree size x temperature x batch x quantization, measured point by point and gone on
+with."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, TypeVar
@@ -8,6 +9,7 @@ import typer
 from app import command, terminal, terminal_sweep
 from app.options import (
     CategoryOption,
+    ControlOption,
     DataOption,
     DeviceOption,
     DraftOption,
@@ -33,6 +35,15 @@ def sweep(
         str | None,
         typer.Option(metavar="LIST", help="Drafting methods. Default: model with a draft, else prompt_lookup."),
     ] = None,
+    tree_nodes: Annotated[
+        str | None,
+        typer.Option(
+            "--tree-nodes",
+            metavar="LIST",
+            help="Tokens of a drafted tree, as 0,16,32; 0 drafts chains. Default: what suits the drafter.",
+        ),
+    ] = None,
+    k_control: ControlOption = "fixed",
     temperature: Annotated[str, typer.Option(metavar="LIST", help="0 is greedy; as 0,0.8.")] = "0",
     batch: Annotated[str, typer.Option(metavar="LIST", help="Prompts decoded together, as 1,4,16.")] = "1",
     quantization: Annotated[
@@ -77,7 +88,8 @@ def sweep(
             temperatures=parse("--temperature", temperature, float, "numbers"),
             batches=parse("--batch", batch, int, "whole numbers"),
             quantizations=parse("--quantization", quantization, str, "words"), max_new_tokens=max_new_tokens,
-            repeats=repeats, verifier=verifier, seed=seed, rounds=rounds,
+            repeats=repeats, verifier=verifier, seed=seed, rounds=rounds, k_control=k_control,
+            tree_nodes=(None,) if tree_nodes is None else parse("--tree-nodes", tree_nodes, int, "whole numbers"),
         )  # fmt: skip
         prompts = of_categories(load_prompts(data) if data else load_suite(suite), category)
         heads = command.heads(head)

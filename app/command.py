@@ -54,6 +54,36 @@ def heads(given: list[str] | None) -> dict[str, str]:
     return found
 
 
+def check_used(context: typer.Context, name: str, pair: Any, k_control: str, heads: dict[str, str]) -> None:
+    """Raises EngineError for what was asked of the drafter `name` and would change nothing: a setting without effect is
+    taken for one that has been tried. A default asks for nothing. (Trees of drafters that make chains are the engine's
+    to refuse; --k and --verifier are what all drafters are compared under, plain decoding among them.)"""
+    from engine import DRAFTERS, EngineError
+    from engine.drafters.make import READS_HEADS, says_how_sure
+
+    if name not in DRAFTERS:
+        return  # the engine names those that there are
+
+    def given(parameter: str) -> bool:
+        source = context.get_parameter_source(parameter)
+        return source is not None and source.name == "COMMANDLINE"
+
+    def idle(what: str, why: str) -> EngineError:
+        return EngineError(f"{what} has no effect with the drafter {name!r}, {why}")
+
+    for parameter in ("tree_nodes", "k_control", "confidence_threshold"):
+        if name == "none" and given(parameter):
+            raise idle(f"--{parameter.replace('_', '-')}", "which drafts nothing; leave it out, or choose a drafter")
+    if k_control == "confidence" and not says_how_sure(name, pair):
+        raise idle("--k-control confidence", "which does not say how sure it is; choose another drafter or K control")
+    if k_control != "confidence" and given("confidence_threshold"):
+        raise EngineError("--confidence-threshold has no effect without --k-control confidence; give both or neither")
+    for method in heads:
+        if method not in READS_HEADS.get(name, ()):
+            readers = " or ".join(reader for reader, read in READS_HEADS.items() if method in read)
+            raise idle(f"--head {method}=", f"which does not read it; leave it out, or give --drafter {readers}")
+
+
 def can_quantize(device: str, dtype: str) -> bool:
     """Are there int8 and int4 kernels for what this device and dtype would load?"""
     from engine.linear import can_quantize

@@ -14,15 +14,16 @@ def announce(plan: Any, prompts: int) -> None:
     """What is about to be measured, before the work begins."""
     lists = (
         (plan.ks, "K"), (plan.drafters, "drafter"), (plan.temperatures, "temperature"), (plan.batches, "batch"),
-        (plan.quantizations, "quantization"),
+        (plan.quantizations, "quantization"), *([(plan.tree_nodes, "tree size")] if _trees(plan) else []),
     )  # fmt: skip
     sizes = " x ".join(f"{len(values)} {name}" for values, name in lists)
     tokens = plan.points * prompts * plan.max_new_tokens * plan.repeats
     show_lossy(plan.verifier)
     others = _count(len(plan.tasks) - plan.points, "other measurement")
+    control = "" if plan.k_control == "fixed" else f", K control {plan.k_control}"
     note(
-        f"{_count(plan.points, 'point')} ({sizes}) of {_count(prompts, 'prompt')}, {plan.max_new_tokens} tokens each: "
-        f"{tokens} tokens plain and as many speculative; {others}"
+        f"{_count(plan.points, 'point')} ({sizes}{control}) of {_count(prompts, 'prompt')}, "
+        f"{plan.max_new_tokens} tokens each: {tokens} tokens plain and as many speculative; {others}"
     )
 
 
@@ -38,7 +39,7 @@ def show(report: Any) -> None:
         out.print(table)
     out.print(_best(report))
     for even in report.break_even:
-        which = _place(report, even.quantization, even.drafter, even.temperature)
+        which = _place(report, even)
         out.print(Text(f"break-even batch{f', {which}' if which else ''}: {even.words}"))
     if len(report.plan.quantizations) > 1:
         out.print(_trade_off(report))
@@ -67,17 +68,23 @@ def ending(report: Any, kept: bool) -> None:
 def _grid(report: Any, quantization: str, points: list[Any]) -> Table:
     tokens = report.plan.max_new_tokens
     title = f"{quantization}: measured here, plain and speculative interleaved, {tokens} tokens a prompt"
+    if report.plan.k_control != "fixed":
+        title += f"; K control {report.plan.k_control}, of at most K"
     table = Table(title=title, title_style="dim", title_justify="left")
     drafters, temperatures = len(report.plan.drafters) > 1, len(report.plan.temperatures) > 1
     if drafters:
         table.add_column("drafter", no_wrap=True)
     if temperatures:
         table.add_column("T", justify="right")
+    trees = _trees(report.plan)
+    if trees:
+        table.add_column("tree", justify="right")
     for name in ("batch", "K", "ratio", "95%", "decode", "predicted", "tau", "alpha", "drafted", "tok/s"):
         table.add_column(name, justify="right")
-    best = {(b.quantization, b.drafter, b.temperature, b.batch, b.k) for b in report.best_k}
+    best = {(b.quantization, b.drafter, b.temperature, b.batch, b.tree_nodes, b.k) for b in report.best_k}
     for p in points:
         head = [*([p.drafter] if drafters else []), *([f"{p.temperature:g}"] if temperatures else [])]
+        head += [_tree(p.tree_nodes)] if trees else []
         if p.failed:
             cells = ["failed", *[NO_VALUE] * 7]
         else:
@@ -86,7 +93,7 @@ def _grid(report: Any, quantization: str, points: list[Any]) -> Table:
                 number(p.mean_acceptance_length), number(p.alpha), share(p.drafted_share),
                 number(p.tokens_per_second, 1),
             ]  # fmt: skip
-        here = (p.quantization, p.drafter, p.temperature, p.batch, p.k)
+        here = (p.quantization, p.drafter, p.temperature, p.batch, p.tree_nodes, p.k)
         table.add_row(*map(Text, [*head, str(p.batch), str(p.k), *cells]), style="bold" if here in best else "")
     return table
 
@@ -109,14 +116,20 @@ def _curves(report: Any) -> list[Table]:
         found.append(table)
     if report.draft_curves:
         table = Table(title="t_draft(B), ms for each drafted token", title_style="dim", title_justify="left")
-        for name in ("weights", "drafter"):
+        for name in ("weights", "drafter", *(["tree"] if _trees(report.plan) else [])):
             table.add_column(name)
         for name in ("batch", "median", "lowest – highest", "n"):
             table.add_column(name, justify="right")
-        for (q, drafter, batch), c in report.draft_curves.items():
+        for (q, drafter, batch, nodes), c in report.draft_curves.items():
             low, high = (s * 1e3 / c.k for s in (c.step.low_s, c.step.high_s))
             table.add_row(
-                q, drafter, str(batch), number(c.per_token_s * 1e3, 3), f"{low:.3f} – {high:.3f}", str(c.step.n)
+                q,
+                drafter,
+                *([_tree(nodes)] if _trees(report.plan) else []),
+                str(batch),
+                number(c.per_token_s * 1e3, 3),
+                f"{low:.3f} – {high:.3f}",
+                str(c.step.n),
             )
         found.append(table)
     return found
@@ -132,7 +145,8 @@ def _spread(widths: list[int]) -> list[int]:
 
 def _best(report: Any) -> Table:
     table = Table(title="best K for each batch", title_style="dim", title_justify="left")
-    for name in ("weights", "drafter", "T"):
+    trees = _trees(report.plan)
+    for name in ("weights", "drafter", "T", *(["tree"] if trees else [])):
         table.add_column(name)
     for name in ("batch", "K", "ratio", "95%", "predicted K", "predicted"):
         table.add_column(name, justify="right")
@@ -140,8 +154,8 @@ def _best(report: Any) -> Table:
         use = str(b.k) if b.k else f"0 (next: {b.at_k})"
         predicted = NO_VALUE if b.predicted_k is None else str(b.predicted_k)
         table.add_row(
-            b.quantization, b.drafter, f"{b.temperature:g}", str(b.batch), use, number(b.ratio, 2, "x"),
-            span(b.interval), predicted, number(b.predicted, 2, "x"),
+            b.quantization, b.drafter, f"{b.temperature:g}", *([_tree(b.tree_nodes)] if trees else []), str(b.batch),
+            use, number(b.ratio, 2, "x"), span(b.interval), predicted, number(b.predicted, 2, "x"),
         )  # fmt: skip
     return table
 
@@ -153,7 +167,8 @@ def _trade_off(report: Any) -> Table:
         table.add_column(name, justify="right")
     for row in report.quantization:
         first = row.acceptance[0] if row.acceptance else None
-        best = NO_VALUE if row.best_ratio is None else f"{row.best_ratio:.2f}x at K={row.best_k}"
+        tree = "" if row.best_tree_nodes is None else f", tree {_tree(row.best_tree_nodes)}"
+        best = NO_VALUE if row.best_ratio is None else f"{row.best_ratio:.2f}x at K={row.best_k}{tree}"
         table.add_row(
             row.quantization, _megabytes(row.weight_bytes), _megabytes(row.resident_bytes),
             number(row.tokens_per_second, 1), number(row.plain_ratio, 2, "x"), span(row.plain_interval), best,
@@ -182,13 +197,23 @@ def _drift(report: Any) -> Table:
     return table
 
 
-def _place(report: Any, quantization: str, drafter: str, temperature: float) -> str:
-    """Only what the sweep varies."""
+def _trees(plan: Any) -> bool:
+    """Was a tree size asked for?"""
+    return any(nodes is not None for nodes in plan.tree_nodes)
+
+
+def _tree(nodes: int | None) -> str:
+    return "auto" if nodes is None else str(nodes) if nodes else "none"
+
+
+def _place(report: Any, found: Any) -> str:
+    """Of a break-even batch, only what the sweep varies."""
     plan = report.plan
     parts = [
-        quantization if len(plan.quantizations) > 1 else "",
-        drafter if len(plan.drafters) > 1 else "",
-        f"T={temperature:g}" if len(plan.temperatures) > 1 else "",
+        found.quantization if len(plan.quantizations) > 1 else "",
+        found.drafter if len(plan.drafters) > 1 else "",
+        f"T={found.temperature:g}" if len(plan.temperatures) > 1 else "",
+        f"tree {_tree(found.tree_nodes)}" if len(plan.tree_nodes) > 1 else "",
     ]
     return ", ".join(p for p in parts if p)
 

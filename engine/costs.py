@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 import torch
 
 from engine.drafters.base import Draft, Drafter, Outcome, Reader
+from engine.notice import Notice
 from engine.runner import PREFILL_CHUNK, Runner
 from engine.settings import DecodeSettings
 from engine.verify import Case, judge_cases
@@ -50,14 +51,16 @@ class Costs:
         return self.draft_s + self.level_s * (levels - 1) if levels > 0 else 0.0
 
     @property
-    def summary(self) -> str:
+    def summary(self) -> Notice:
         """One line for people."""
-        shown = [(w, s) for w, s in zip(self.widths, self.step_s, strict=True) if w in (1, 2, 4, 8, 16)]
-        steps = ", ".join(f"{w}: {s * 1e3:.1f}" for w, s in shown)
-        return (
-            f"cost-optimal K goes by what was measured here: ms of a step over so many tokens {steps}; of a draft "
-            f"{self.draft_s * 1e3:.2f}, and {self.level_s * 1e3:.2f} for each further token of depth"
+        steps = [(w, s * 1e3) for w, s in zip(self.widths, self.step_s, strict=True) if w in (1, 2, 4, 8, 16)]
+        draft, level = self.draft_s * 1e3, self.level_s * 1e3
+        shown = " · ".join(f"{w}: {ms:.1f}" for w, ms in steps)
+        text = (
+            f"cost-optimal K goes by what was measured here: ms of a step over so many tokens {shown}; of a draft "
+            f"{draft:.2f}, and {level:.2f} for each further token of depth"
         )
+        return Notice(text, "costs", steps=steps, draft=draft, level=level)
 
 
 class _Found:

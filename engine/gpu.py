@@ -24,6 +24,7 @@ from torch import Tensor
 from engine.buffers import BufferPool, length_bucket, same_memory
 from engine.cache import SlotCache
 from engine.fused import Asked, FusedDecoder, Read
+from engine.notice import Notice
 from engine.transfer import upload
 
 # Graphs that are kept; the one that has not been used for longest makes room. A graph holds little memory of its own.
@@ -152,10 +153,11 @@ class GraphedDecoder:
         except torch.OutOfMemoryError:
             raise  # says nothing of whether graphs can be captured here
         except RuntimeError as error:
-            self.notice = (
-                f"CUDA graphs are off, which makes decoding slower and changes nothing else: capturing one failed "
-                f"({type(error).__name__}: {' '.join(str(error).split())[:200]})"
-            )
+            why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+            self.notice = Notice(
+                "CUDA graphs are off, which makes decoding slower and changes nothing else: "
+                f"capturing one failed ({why})", "no_graphs", why=why,
+            )  # fmt: skip
             warnings.warn(self.notice, RuntimeWarning, stacklevel=2)
             self._graphs.clear()
             return None

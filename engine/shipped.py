@@ -49,21 +49,23 @@ def is_made_for(told: dict[str, Any], runner: Runner) -> bool:
     return all(abs(a - b) <= TOLERANCE * max(abs(b), 1e-6) for a, b in pairs)
 
 
-def write_target(folder: Path, runner: Runner) -> None:
-    """Puts into a folder what it was made for."""
-    (folder / TARGET).write_text(json.dumps(fingerprint(runner)) + "\n", encoding="utf-8")
+def write_target(folder: Path, runner: Runner, name: str = TARGET) -> None:
+    """Puts into a folder what it was made for. name: another file, for what is said of a part of the folder alone."""
+    (folder / name).write_text(json.dumps(fingerprint(runner)) + "\n", encoding="utf-8")
+
+
+def names_target(path: Path, runner: Runner) -> bool:
+    """Does what `write_target` wrote tell of this target? Raises EngineError for a file that cannot be read."""
+    try:
+        return is_made_for(json.loads(path.read_text("utf-8")), runner)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        raise EngineError(f"{path} cannot be read; copy the folder again") from None
 
 
 def check_target(folder: Path, runner: Runner) -> None:
     """Raises EngineError where the folder says that it was made for another target. Many say nothing."""
     path = folder / TARGET
-    if not path.is_file():
-        return
-    try:
-        fits = is_made_for(json.loads(path.read_text("utf-8")), runner)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
-        raise EngineError(f"{path} cannot be read; copy the folder again") from None
-    if not fits:
+    if path.is_file() and not names_target(path, runner):
         raise EngineError(f"{folder} was made for another target than {runner.name}; train one for it")
 
 

@@ -10,11 +10,13 @@ from typing import Any
 from jinja2.exceptions import TemplateSyntaxError, UndefinedError
 
 from engine.errors import EngineError
+from engine.notice import Notice
 from engine.trace import TokenText
 
 Prompt = str | Sequence[Mapping[str, str]] | Sequence[int]
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-OBEYED = "the prompt holds control tokens of the model, which it will obey"
+OBEYED = Notice("the prompt holds control tokens of the model, which it will obey", "control_tokens_obeyed")
+AS_TEXT = Notice("the prompt holds control tokens of the model; they are sent as plain text", "control_tokens_as_text")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +35,8 @@ def encode_prompt(tokenizer: Any, prompt: Prompt, model_name: str, chat: bool = 
     if isinstance(prompt, str):
         if chat and tokenizer is not None and getattr(tokenizer, "chat_template", None):
             return _encode_chat(tokenizer, [{"role": "user", "content": prompt}], model_name)
-        note = f"{model_name} has no chat template: the prompt is sent as plain text"
+        text = f"{model_name} has no chat template: the prompt is sent as plain text"
+        note = Notice(text, "no_chat_template", name=model_name)
         return _encode_raw(tokenizer, prompt, (note,) if chat else ())
     if hasattr(prompt, "tolist"):
         prompt = prompt.tolist()
@@ -80,7 +83,8 @@ def _encode_chat(tokenizer: Any, messages: list[dict[str, str]], model_name: str
     text = _render(tokenizer, messages, model_name)
     lost = next((m["role"] for m in messages if m["content"].strip() not in text), None)
     if lost is not None:
-        notes: tuple[str, ...] = (f"the chat template of {model_name} does not send the {lost} text as it was written",)
+        said = f"the chat template of {model_name} does not send the {lost} text as it was written"
+        notes: tuple[str, ...] = (Notice(said, "template_changes_text", name=model_name, role=lost),)
         if any(t in m["content"] for m in messages for t in controls):
             notes = (*notes, OBEYED)
         return Encoded(tuple(tokenizer(text, add_special_tokens=False)["input_ids"]), text, notes)
@@ -98,7 +102,7 @@ def _encode_chat(tokenizer: Any, messages: list[dict[str, str]], model_name: str
         ids += tokenizer(before, add_special_tokens=False)["input_ids"]
         ids += _plain_ids(tokenizer, message["content"], controls)
     ids += tokenizer(shell, add_special_tokens=False)["input_ids"]
-    return Encoded(tuple(ids), text, ("the prompt holds control tokens of the model; they are sent as plain text",))
+    return Encoded(tuple(ids), text, (AS_TEXT,))
 
 
 def control_tokens(tokenizer: Any) -> dict[str, int]:

@@ -8,6 +8,8 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
+from engine.trace_check import check_numbers
+
 SCHEMA = "specscope.trace"
 VERSION = 3
 # Version 1 knew no shared prefixes and no batches: every one of its steps read its own prompt, alone. Version 2 knew no
@@ -192,7 +194,7 @@ class Step:
                     p["status"],
                     tuple(_read_alternative(a) for a in p["target_top"]),
                     tuple(_read_alternative(a) for a in p["draft_top"]),
-                    None if p.get("parent", i - 1) == i - 1 else p["parent"],
+                    _read_parent(p.get("parent", i - 1), i),
                     p.get("source"),
                 )
                 for i, p in enumerate(d["proposals"])
@@ -262,11 +264,9 @@ class Trace:
             trace = cls(**{**d, "steps": tuple(Step.from_dict(s) for s in d["steps"])})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"this trace is not whole: {type(error).__name__} at {error}") from error
-        statuses = {p.status for s in trace.steps for p in s.proposals}
-        whole = all(isinstance(t, int) for t in trace.token_ids) and statuses <= {*get_args(Status)}
-        parents = [pair for s in trace.steps for pair in enumerate(s.parents)]
-        whole = whole and all(type(parent) is int and -1 <= parent < i for i, parent in parents)
-        if not whole or trace.finish_reason not in (None, *get_args(FinishReason)):
+        check_numbers(trace)
+        known = all(p.status in get_args(Status) for s in trace.steps for p in s.proposals)
+        if not known or trace.finish_reason not in (None, *get_args(FinishReason)):
             raise ValueError("this trace is not whole: it holds values that no run writes")
         return trace
 
@@ -281,6 +281,11 @@ def _token(t: TokenText) -> dict[str, Any]:
 
 def _read_token(d: dict[str, Any]) -> TokenText:
     return TokenText(d["token_id"], d["text"], d["bytes"], d["special"])
+
+
+def _read_parent(parent: Any, i: int) -> Any:
+    """None where proposal i follows the one before it. By type too: true is no index, though it equals 1."""
+    return None if type(parent) is int and parent == i - 1 else parent
 
 
 def _alternative(a: Alternative) -> dict[str, Any]:

@@ -111,6 +111,14 @@ function lawNote(f) {
   return f.draft_model ? text + " · " + L.law_draft : text;
 }
 
+// By its key where the engine gave one, with numbers as the reader writes them; a list holds pairs of a count and a number.
+function told(notice) {
+  if (typeof notice === "string") return notice;
+  const shown = (v) => Array.isArray(v) ? v.map(([n, x]) => num(n, 0) + ": " + num(x, 1)).join(" · ") : typeof v === "number" ? num(v, 2) : v;
+  const values = Object.fromEntries(Object.entries(notice.values).map(([name, v]) => [name, shown(v)]));
+  return L["notice_" + notice.key] === undefined ? notice.text : say("notice_" + notice.key, values);
+}
+
 const NOTHING = { k: 0, drafts: true, lossy: false, trees: false, compared: 0, speedup: null, speculative: null, plain: null, tau: null,
   per_position: [], drafted_steps: 0, split: null, steps: 0, tokens: 0, forwards: 0, same: null, temperature: null,
   where: "", notices: [] };
@@ -138,7 +146,7 @@ function update() {
   put("forwards_note", f.steps ? say("forwards_note", { tokens: num(f.tokens, 0), forwards: num(f.forwards, 0) }) : L.forwards_idle);
   drawSame(f.same);
   parts.notices.textContent = "";
-  for (const notice of f.notices) parts.notices.append(el("p", "", visible(notice, false)));
+  for (const notice of f.notices) parts.notices.append(el("p", "", visible(told(notice), false)));
   put("law", lawNote(f));
   put("where", f.where ? say("measured_where", { where: visible(f.where, false) }) : "");
 }

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import gradio as gr
 
 from app.components.base import json_view
+from engine.notice import Notice
 from engine.stats import Stats
 
 if TYPE_CHECKING:
@@ -56,8 +57,13 @@ def encode_figures(run: "Run") -> dict[str, Any]:
         "seed": None if run.seed is None else str(run.seed),
         "draft_model": run.drafter in ("model", "early_exit"),  # those that draw from a law of their own
         "where": run.where,
-        "notices": list(run.notices),
+        "notices": [_notice(text) for text in run.notices],
     }
+
+
+def _notice(text: str) -> Any:
+    """What the catalogues have goes by its key, to be said in the reader's language; the rest as it is."""
+    return {"key": text.key, "values": text.values, "text": str(text)} if isinstance(text, Notice) else text
 
 
 def _arm(stats: Stats | None) -> dict[str, Any] | None:

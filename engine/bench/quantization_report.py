@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import product
 from typing import Any
 
 from engine.bench.quantization import Change, acceptance_change
@@ -12,8 +13,8 @@ Result = Callable[[Task], dict[str, Any] | None]
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """alpha of these weights against the unquantised ones, the same prompts, drafter and temperature, pooled over K.
-    k, tau_before, tau: mean acceptance length at the largest K that both measured."""
+    """alpha of these weights against the unquantised ones, the same prompts, drafter and temperature, pooled over K
+    and tree sizes. k, tau_before, tau: mean acceptance length at the largest K that both measured."""
 
     drafter: str
     temperature: float
@@ -27,16 +28,17 @@ class Acceptance:
 @dataclass(frozen=True, slots=True)
 class QuantizationRow:
     """weight_bytes: read by one step of the target. resident_bytes: by how much loading made the process grow.
-    tokens_per_second: plain decoding. best_ratio: its own plain / speculative seconds at the best of the K that were
-    measured. plain_ratio: unquantised / these seconds of plain decoding; interleaved False: measured one after the
-    other, since two do not fit in memory. divergence: see `quantization.divergence`. None: not measured, or nothing to
-    compare with."""
+    tokens_per_second: plain decoding. best_ratio: its own plain / speculative seconds at the best of the K and tree
+    sizes that were measured. plain_ratio: unquantised / these seconds of plain decoding; interleaved False: measured
+    one after the other, since two do not fit in memory. divergence: see `quantization.divergence`. None: not measured,
+    or nothing to compare with."""
 
     quantization: str
     weight_bytes: int | None
     resident_bytes: int | None
     tokens_per_second: float | None
     best_k: int | None
+    best_tree_nodes: int | None
     best_ratio: float | None
     plain_ratio: float | None
     plain_interval: tuple[float, float] | None
@@ -78,13 +80,15 @@ def _row(plan: SweepPlan, q: str, result: Result) -> QuantizationRow:
     ratio = plain.get("ratio") if plain else None
     if plain and not plain["interleaved"] and own and anchor:
         ratio = own / anchor
-    best = max(((r, t.k) for t in _points(plan, q, batch) if (r := _ratio(result(t))) is not None), default=None)
+    ratios = [(r, t) for t in _points(plan, q, batch) if (r := _ratio(result(t))) is not None]
+    best = max(ratios, key=lambda found: (found[0], found[1].k or 0), default=None)
     return QuantizationRow(
         quantization=q,
         weight_bytes=memory.get("weight_bytes"),
         resident_bytes=memory.get("resident_bytes"),
         tokens_per_second=own,
-        best_k=best[1] if best else None,
+        best_k=best[1].k if best else None,
+        best_tree_nodes=best[1].tree_nodes if best else None,
         best_ratio=best[0] if best else None,
         plain_ratio=ratio,
         plain_interval=tuple(plain["interval"]) if plain and plain.get("interval") else None,
@@ -99,8 +103,8 @@ def _acceptances(plan: SweepPlan, q: str, batch: int, result: Result) -> list[Ac
     for drafter in plan.drafters:
         for temperature in plan.temperatures:
             whole: list[tuple[int, dict[str, Any], dict[str, Any]]] = []
-            for k in plan.ks:
-                was, now = (result(Task("point", name, batch, drafter, temperature, k)) for name in (ANCHOR, q))
+            for nodes, k in product(plan.tree_nodes, plan.ks):
+                was, now = (result(Task("point", name, batch, drafter, temperature, k, nodes)) for name in (ANCHOR, q))
                 if was and now:
                     whole.append((k, was, now))
             if not whole:
@@ -114,7 +118,7 @@ def _acceptances(plan: SweepPlan, q: str, batch: int, result: Result) -> list[Ac
 
 
 def _pooled(tests: list[list[list[int]]]) -> list[list[int]]:
-    """[k][prompt][count] -> [prompt][count], added up over k."""
+    """[point][prompt][count] -> [prompt][count], added up over the points."""
     return [[sum(counts) for counts in zip(*prompt, strict=True)] for prompt in zip(*tests, strict=True)]
 
 

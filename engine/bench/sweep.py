@@ -1,5 +1,5 @@
-"""K x drafter x temperature x batch x quantization on a suite, point by point, so that it can be stopped and gone on
-with: every point that is finished is in the run store and is not measured again."""
+"""K x drafter x tree size x temperature x batch x quantization on a suite, point by point, so that it can be stopped
+and gone on with: every point that is finished is in the run store and is not measured again."""
 
 import gc
 import json
@@ -19,6 +19,7 @@ from engine.bench.sweep_plan import ANCHOR, SweepPlan, Task, configuration
 from engine.bench.sweep_point import measure_point
 from engine.bench.sweep_report import SweepReport
 from engine.decode import Stream
+from engine.drafters.make import says_how_sure
 from engine.environment import environment
 from engine.errors import EngineError, first_line, sentence
 from engine.pair import Pair
@@ -76,6 +77,9 @@ def sweep(
 def _check(pair: Pair, prompts: Sequence[BenchPrompt], plan: SweepPlan) -> None:
     """What no point could be measured with is said before the work begins."""
     settings = plan.settings(plan.ks[0], plan.temperatures[0])
+    for drafter in plan.drafters:
+        if plan.k_control == "confidence" and not says_how_sure(drafter, pair):
+            raise EngineError(f"the drafter {drafter!r} does not say how sure it is; sweep it with another k_control")
     for at, row in enumerate(prompts):
         for drafter in plan.drafters:
             try:
@@ -269,7 +273,7 @@ class _Work:
         if task.kind == "verify":
             return verify_curve(pair, task.batch, widest, context, plan.rounds, self.cancel).as_dict()
         assert task.drafter is not None
-        settings = plan.settings(max(plan.ks), plan.temperatures[0])
+        settings = plan.settings(max(plan.ks), plan.temperatures[0], task.tree_nodes)
         return draft_curve(pair, task.drafter, task.batch, settings, context, plan.rounds, self.cancel).as_dict()
 
 

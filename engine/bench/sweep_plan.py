@@ -3,14 +3,16 @@
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal
 
 from engine.bench.suites import BenchPrompt
 from engine.drafters import DRAFTERS
+from engine.drafters.make import check_nodes, planned_nodes
 from engine.errors import EngineError
 from engine.linear import QUANTIZATIONS
-from engine.settings import MAX_K, DecodeSettings
+from engine.settings import MAX_K, MAX_NODES, DecodeSettings
 from engine.verify import METHODS
 
 MAX_BATCH = 1024
@@ -31,6 +33,7 @@ class Task:
     drafter: str | None = None
     temperature: float | None = None
     k: int | None = None
+    tree_nodes: int | None = None
 
     @property
     def key(self) -> str:
@@ -38,18 +41,20 @@ class Task:
         parts = [
             self.kind, self.quantization, self.drafter, None if self.temperature is None else f"t{self.temperature!r}",
             None if self.batch is None else f"b{self.batch}", None if self.k is None else f"k{self.k}",
+            None if self.tree_nodes is None else f"n{self.tree_nodes}",
         ]  # fmt: skip
         return "/".join(p for p in parts if p is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """The grid is the product of the five lists (duplicates are dropped, the order is kept).
+    """The grid is the product of the six lists (duplicates are dropped, the order is kept).
 
     ks: draft tokens a step, from 1; plain decoding is measured beside every one of them. batches: prompts decoded
-    together. max_new_tokens: every arm emits exactly so many for each prompt, past the end of sequence. repeats: times
-    each prompt (or batch of prompts) is decoded both ways. rounds: times each width of a curve is measured. Raises
-    EngineError with one sentence.
+    together. tree_nodes: tokens of a drafted tree, 0 for chains, None for what the drafter is made for. k_control: of
+    every point; K is then the most. max_new_tokens: every arm emits exactly so many for each prompt, past the end of
+    sequence. repeats: times each prompt (or batch of prompts) is decoded both ways. rounds: times each width of a curve
+    is measured. Raises EngineError with one sentence.
     """
 
     ks: tuple[int, ...] = (1, 3, 5, 7)
@@ -62,9 +67,11 @@ class SweepPlan:
     verifier: str = "rejection"
     seed: int = 0
     rounds: int = 7
+    tree_nodes: tuple[int | None, ...] = (None,)
+    k_control: str = "fixed"
 
     def __post_init__(self) -> None:
-        for name in ("ks", "drafters", "temperatures", "batches", "quantizations"):
+        for name in ("ks", "drafters", "temperatures", "batches", "quantizations", "tree_nodes"):
             values = tuple(dict.fromkeys(getattr(self, name)))
             if not values:
                 raise EngineError(f"{name} is empty; give at least one value")
@@ -80,11 +87,21 @@ class SweepPlan:
         _known("verifier", (self.verifier,), METHODS)
         for temperature in self.temperatures:
             self.settings(self.ks[0], temperature)
+        _whole("tree_nodes", (n for n in self.tree_nodes if n is not None), 0, MAX_NODES)
+        for drafter in self.drafters:
+            for nodes in self.tree_nodes:
+                check_nodes(drafter, nodes, self.verifier)
 
-    def settings(self, k: int, temperature: float) -> DecodeSettings:
+    def settings(self, k: int, temperature: float, tree_nodes: int | None = None) -> DecodeSettings:
         return DecodeSettings(
-            k=k, temperature=temperature, max_new_tokens=self.max_new_tokens, seed=self.seed, ignore_eos=True
-        )
+            k=k, temperature=temperature, max_new_tokens=self.max_new_tokens, seed=self.seed, ignore_eos=True,
+            tree_nodes=tree_nodes, k_control=self.k_control,
+        )  # fmt: skip
+
+    def drafts_chains(self, drafter: str, tree_nodes: int | None) -> bool:
+        """Of a fixed K, at that: what theory speaks of."""
+        trees = planned_nodes(drafter, tree_nodes, self.k_control, self.verifier)
+        return self.k_control == "fixed" and not trees
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -98,7 +115,7 @@ class SweepPlan:
 
     @property
     def points(self) -> int:
-        lists = (self.ks, self.drafters, self.temperatures, self.batches, self.quantizations)
+        lists = (self.ks, self.drafters, self.temperatures, self.batches, self.quantizations, self.tree_nodes)
         count = 1
         for values in lists:
             count *= len(values)
@@ -115,18 +132,22 @@ class SweepPlan:
         yield Task("memory", q)
         for batch in self.batches:
             yield Task("verify", q, batch)
-            for drafter in self.drafters:
-                yield Task("draft", q, batch, drafter)
-            for temperature in self.temperatures:
-                for drafter in self.drafters:
-                    for k in self.ks:
-                        yield Task("point", q, batch, drafter, temperature, k)
+            for drafter, nodes in product(self.drafters, self.tree_nodes):
+                yield Task("draft", q, batch, drafter, tree_nodes=nodes)
+            for t, drafter, nodes, k in product(self.temperatures, self.drafters, self.tree_nodes, self.ks):
+                yield Task("point", q, batch, drafter, t, k, nodes)
         if self.compares and q != ANCHOR:
             yield Task("drift", q)
             yield Task("plain", q)
 
     def as_dict(self) -> dict[str, Any]:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()} | {"ignore_eos": True}
+
+
+def shape_words(tree_nodes: int | None, k_control: str) -> list[str]:
+    """What was asked of a draft beside its K, in words; nothing where nothing was."""
+    tree = "" if tree_nodes is None else f"tree {tree_nodes}" if tree_nodes else "no tree"
+    return [part for part in (tree, "" if k_control == "fixed" else f"K control {k_control}") if part]
 
 
 def configuration(plan: SweepPlan, prompts: Sequence[BenchPrompt], weights: Sequence[str | None]) -> dict[str, Any]:

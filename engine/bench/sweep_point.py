@@ -42,7 +42,7 @@ def measure_point(
     assert task.temperature is not None
     assert task.drafter is not None
     assert task.batch is not None
-    settings = plan.settings(task.k, task.temperature)
+    settings = plan.settings(task.k, task.temperature, task.tree_nodes)
     if task.batch == 1:
         result = compare(pair, prompts, settings, task.drafter, plan.verifier, plan.repeats, cancel=cancel)
         if not result.complete:

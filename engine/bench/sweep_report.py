@@ -13,75 +13,12 @@ from engine.bench.compare import ENOUGH_PROMPTS
 from engine.bench.curves import DraftCurve, VerifyCurve
 from engine.bench.predict import predicted_speedup
 from engine.bench.quantization_report import QuantizationRow, quantization_rows
-from engine.bench.sweep_plan import SweepPlan, Task
+from engine.bench.sweep_plan import SweepPlan, Task, shape_words
+from engine.bench.sweep_records import BestK, BreakEven, Point
 from engine.theory import best_k_of, break_even_batch
 
 BASELINE = "plain"
 SCHEMA = "specscope.sweep"
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """One place of the grid. ratio: plain / speculative seconds for the same tokens, prompts read included;
-    decode_ratio: the same behind the first token, the one that `predicted` speaks of. failed: what it died of."""
-
-    quantization: str
-    drafter: str
-    temperature: float
-    batch: int
-    k: int
-    failed: str | None
-    ratio: float | None = None
-    interval: tuple[float, float] | None = None
-    decode_ratio: float | None = None
-    predicted: float | None = None
-    mean_acceptance_length: float | None = None
-    alpha: float | None = None
-    drafted_share: float | None = None
-    tokens_per_second: float | None = None
-    plain_tokens_per_second: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BestK:
-    """k: what to use at this batch; 0 is plain decoding, where nothing was faster. at_k: the fastest K that was
-    measured, with its ratio. sure: the interval leaves out 1, and what it resamples (prompts, or whole batches) is
-    enough to say so. predicted_k, predicted: the best of every K up to the widest measured, by theory on the measured
-    curves, behind the first token."""
-
-    quantization: str
-    drafter: str
-    temperature: float
-    batch: int
-    k: int
-    at_k: int
-    ratio: float
-    interval: tuple[float, float] | None
-    sure: bool
-    predicted_k: int | None
-    predicted: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class BreakEven:
-    """batch: the smallest measured at which no K is faster than plain decoding; None: not reached. predicted: the
-    same by theory on the measured curves. up_to: the largest batch that was measured. unsure: batches, up to the one
-    that decides, whose fastest K may be faster than plain decoding or not: its interval spans 1."""
-
-    quantization: str
-    drafter: str
-    temperature: float
-    batch: int | None
-    predicted: int | None
-    up_to: int
-    unsure: tuple[int, ...] = ()
-
-    @property
-    def words(self) -> str:
-        found = f"not reached up to batch {self.up_to}" if self.batch is None else f"batch {self.batch}"
-        theory = f"not up to batch {self.up_to}" if self.predicted is None else f"batch {self.predicted}"
-        doubt = f"; the 95% interval spans 1 at batch {', '.join(map(str, self.unsure))}" if self.unsure else ""
-        return f"{found} (predicted: {theory}){doubt}"
 
 
 @dataclass(frozen=True)
@@ -122,27 +59,33 @@ class SweepReport:
         return {(t.quantization, t.batch or 0): VerifyCurve.from_dict(r) for t, r in found if r}
 
     @cached_property
-    def draft_curves(self) -> dict[tuple[str, str, int], DraftCurve]:
-        """By (quantization, drafter, batch)."""
+    def draft_curves(self) -> dict[tuple[str, str, int, int | None], DraftCurve]:
+        """By (quantization, drafter, batch, tree_nodes)."""
         found = ((t, self._result(t)) for t in self._tasks("draft"))
-        return {(t.quantization, t.drafter or "", t.batch or 0): DraftCurve.from_dict(r) for t, r in found if r}
+        return {
+            (t.quantization, t.drafter or "", t.batch or 0, t.tree_nodes): DraftCurve.from_dict(r)
+            for t, r in found
+            if r
+        }
 
     @cached_property
     def best_k(self) -> list[BestK]:
-        places = dict.fromkeys((p.quantization, p.drafter, p.temperature, p.batch) for p in self.points)
+        places = dict.fromkeys((p.quantization, p.drafter, p.temperature, p.batch, p.tree_nodes) for p in self.points)
         return [best for place in places if (best := self._best(*place)) is not None]
 
     @cached_property
     def break_even(self) -> list[BreakEven]:
         found = []
-        for q, d, t in dict.fromkeys((b.quantization, b.drafter, b.temperature) for b in self.best_k):
-            here = {b.batch: b for b in self.best_k if (b.quantization, b.drafter, b.temperature) == (q, d, t)}
+        places = [(b.quantization, b.drafter, b.temperature, b.tree_nodes) for b in self.best_k]
+        for q, d, t, nodes in dict.fromkeys(places):
+            of_all = zip(places, self.best_k, strict=True)
+            here = {b.batch: b for place, b in of_all if place == (q, d, t, nodes)}
             theory = {b: best.predicted for b, best in here.items() if best.predicted is not None}
             measured = break_even_batch(lambda b, here=here: here[b].ratio, here)  # type: ignore[misc]
             predicted = break_even_batch(lambda b, theory=theory: theory[b], theory)  # type: ignore[misc]
             deciding = max(here) if measured is None else measured
             unsure = (b for b, best in here.items() if b <= deciding and best.interval and _spans_one(best.interval))
-            found.append(BreakEven(q, d, t, measured, predicted, max(here), tuple(sorted(unsure))))
+            found.append(BreakEven(q, d, t, measured, predicted, max(here), tuple(sorted(unsure)), nodes, bool(theory)))
         return found
 
     @cached_property
@@ -155,8 +98,12 @@ class SweepReport:
         point it is of."""
         found = []
         for task in self._tasks("point"):
-            place = {n: getattr(task, n) for n in ("quantization", "drafter", "temperature", "batch", "k")}
+            place = {
+                n: getattr(task, n) for n in ("quantization", "drafter", "temperature", "batch", "k", "tree_nodes")
+            }
+            place["k_control"] = self.plan.k_control
             name = f"{task.drafter} k={task.k} T={task.temperature:g} batch={task.batch} {task.quantization}"
+            name = ", ".join([name, *shape_words(task.tree_nodes, self.plan.k_control)])
             for arm in (self._result(task) or {}).get("arms", []):
                 found.append({**arm, "name": BASELINE if arm["name"] == BASELINE else name, **place})
         return found
@@ -167,7 +114,10 @@ class SweepReport:
         if not self.best_k:
             return "nothing was measured"
         best = max(self.best_k, key=lambda b: b.ratio)
-        where = f"{best.quantization}, {best.drafter}, T={best.temperature:g}, batch {best.batch}"
+        where = ", ".join([
+            best.quantization, best.drafter, f"T={best.temperature:g}", f"batch {best.batch}",
+            *shape_words(best.tree_nodes, self.plan.k_control),
+        ])  # fmt: skip
         if best.k == 0:
             return f"no K was faster than plain decoding; the nearest was {best.ratio:.2f}x at K={best.at_k} ({where})"
         doubt = "" if best.sure else ", which these prompts cannot tell from 1"
@@ -182,7 +132,10 @@ class SweepReport:
             "points": [asdict(p) for p in self.points],
             "curves": {
                 "verify": [{"quantization": q, **c.as_dict()} for (q, _), c in self.verify_curves.items()],
-                "draft": [{"quantization": q, **c.as_dict()} for (q, _, _), c in self.draft_curves.items()],
+                "draft": [
+                    {"quantization": q, "tree_nodes": nodes, **c.as_dict()}
+                    for (q, _, _, nodes), c in self.draft_curves.items()
+                ],
             },
             "best_k": [asdict(b) for b in self.best_k],
             "break_even_batch": [{**asdict(b), "words": b.words} for b in self.break_even],
@@ -213,11 +166,11 @@ class SweepReport:
 
     def _point(self, task: Task) -> Point:
         q, d, t, b, k = task.quantization, task.drafter or "", task.temperature or 0.0, task.batch or 1, task.k or 1
-        result = self._result(task)
+        result, nodes = self._result(task), task.tree_nodes
         if result is None:
-            return Point(q, d, t, b, k, self.results[task.key]["failed"])
+            return Point(q, d, t, b, k, self.results[task.key]["failed"], tree_nodes=nodes)
         plain, fast = (a for a in result["arms"] if a["category"] == "all")
-        predicted = self._predictor(q, d, t, b, result["drafted_share"], result["overhead_s"])
+        predicted = self._predictor(q, d, t, b, nodes, result["drafted_share"], result["overhead_s"])
         return Point(
             q, d, t, b, k, None,
             ratio=fast["ratio"],
@@ -229,21 +182,25 @@ class SweepReport:
             drafted_share=result["drafted_share"],
             tokens_per_second=fast["output_tokens_per_second"],
             plain_tokens_per_second=plain["output_tokens_per_second"],
+            tree_nodes=nodes,
         )  # fmt: skip
 
-    def _pooled_alpha(self, q: str, d: str, t: float) -> float | None:
-        """accepted / tested of every point with these weights, drafter and temperature."""
-        same = [r for x in self._tasks("point") if (x.quantization, x.drafter, x.temperature) == (q, d, t)
-                if (r := self._result(x))]  # fmt: skip
+    def _pooled_alpha(self, q: str, d: str, t: float, nodes: int | None) -> float | None:
+        """accepted / tested of every point with these weights, drafter, temperature and tree size."""
+        tasks = (x for x in self._tasks("point") if (x.quantization, x.drafter, x.temperature) == (q, d, t))
+        same = [r for x in tasks if x.tree_nodes == nodes and (r := self._result(x))]
         tested, accepted = (sum(row[i] for r in same for row in r["tests"]) for i in (0, 1))
         return accepted / tested if tested else None
 
     def _predictor(
-        self, q: str, d: str, t: float, batch: int, share: float, overhead_s: Mapping[str, float]
+        self, q: str, d: str, t: float, batch: int, nodes: int | None, share: float, overhead_s: Mapping[str, float]
     ) -> Callable[[int], float] | None:
-        """The speed-up that theory gives for each k on the measured curves; None where one of them is missing."""
-        alpha = self._pooled_alpha(q, d, t)
-        verify, draft = self.verify_curves.get((q, batch)), self.draft_curves.get((q, d, batch))
+        """The speed-up that theory gives for each k on the measured curves; None where one of them is missing, and
+        where drafts are no chains of a fixed K."""
+        if not self.plan.drafts_chains(d, nodes):
+            return None
+        alpha = self._pooled_alpha(q, d, t, nodes)
+        verify, draft = self.verify_curves.get((q, batch)), self.draft_curves.get((q, d, batch, nodes))
         if alpha is None or verify is None or draft is None:
             return None
         plain_s = (verify.seconds(1) or 0.0) + overhead_s["plain"]
@@ -254,19 +211,21 @@ class SweepReport:
 
         return at
 
-    def _best(self, q: str, d: str, t: float, batch: int) -> BestK | None:
-        place = (q, d, t, batch)
+    def _best(self, q: str, d: str, t: float, batch: int, nodes: int | None) -> BestK | None:
+        place = (q, d, t, batch, nodes)
         measured = [p for p in self.points if p.ratio is not None]
-        here = [p for p in measured if (p.quantization, p.drafter, p.temperature, p.batch) == place]
+        here = [p for p in measured if (p.quantization, p.drafter, p.temperature, p.batch, p.tree_nodes) == place]
         if not here:
             return None
         best = max(here, key=lambda p: p.ratio or 0.0)
         ratio = best.ratio or 0.0
-        results = [r for p in here if (r := self._result(Task("point", q, batch, d, t, p.k)))]
+        results = [r for p in here if (r := self._result(Task("point", q, batch, d, t, p.k, nodes)))]
         mean = {n: sum(r["overhead_s"][n] for r in results) / len(results) for n in ("plain", "speculative")}
         share = sum(r["drafted_share"] for r in results) / len(results)
-        predictor = self._predictor(q, d, t, batch, share, mean)
-        units = (self._result(Task("point", q, batch, d, t, best.k)) or {}).get("units", -(-self.prompts // batch))
+        predictor = self._predictor(q, d, t, batch, nodes, share, mean)
+        units = (self._result(Task("point", q, batch, d, t, best.k, nodes)) or {}).get(
+            "units", -(-self.prompts // batch)
+        )
         theory = best_k_of(predictor, max(self.plan.ks)) if predictor else None
         return BestK(
             q, d, t, batch,
@@ -277,6 +236,7 @@ class SweepReport:
             sure=units >= ENOUGH_PROMPTS and best.interval is not None and not _spans_one(best.interval),
             predicted_k=theory.k if theory else None,
             predicted=theory.speedup if theory else None,
+            tree_nodes=nodes,
         )  # fmt: skip
 
 

@@ -8,34 +8,23 @@ then drafts on from its own output (Li et al. 2024, arXiv 2401.15077, section 4;
 
 import threading
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from engine.drafters.base import UNSURE, Draft, Gate, Open, Outcome
-from engine.drafters.eagle_tree import Tree
+from engine.drafters.eagle_tree import WHOSE, Tree, refuse_nan
 from engine.drafters.hidden import Unused
+from engine.drafters.sampled import Chain
 from engine.heads.eagle import EagleHead
 from engine.heads.fast_eagle import HeadCache, fast_eagle
 from engine.runner import PREFILL_CHUNK, Runner
 from engine.settings import DecodeSettings
-from engine.transfer import download, upload
-from engine.verify.sampling import Law, law, one_hot, pick, punished, refuse, uniforms
+from engine.transfer import upload
+from engine.verify.sampling import punished
 
 # States that may wait for the next round; more, as a prompt has, are read at once.
 MOST_WAITING = 16
-
-
-class Drawn(NamedTuple):
-    """One token of a chain. id: [1], the head's. chance: [1], the head's probability of it. p: [1, n], the law that it
-    was drawn from, None where that is one-hot. checks: the law's. logits: [1, n]."""
-
-    id: Tensor
-    chance: Tensor
-    p: Tensor | None
-    checks: Tensor
-    logits: Tensor
 
 
 class EagleDrafter:
@@ -110,50 +99,17 @@ class EagleDrafter:
         return self._chain(context, state, k)
 
     def _chain(self, context: Sequence[int], state: Tensor, k: int) -> Draft:
-        fast, settings, position = self.fast, self.settings, self.unused.start
-        before = self.seen(context)
-        drawn: list[Drawn] = []  # on the device: without a gate nothing is read back before the last
-        note = None
-        for depth in range(k):
-            logits = fast.logits(state)  # [1, n]
-            seen = None if before is None else torch.cat([before, *(d.id for d in drawn)])
-            likeliest, q = self._law(logits, seen)
-            if not self.sure(likeliest, depth):
-                note = UNSURE
-                break
-            drawn.append(self._draw(logits, likeliest, q))
-            if depth < k - 1:
-                ids, at = fast.rows.target_ids(drawn[-1].id), position + depth
-                state = fast.forward(ids, state, self.cache, at - self.start, at)
-        if not drawn:
-            return Draft(note=note)
-        n = len(drawn)
-        ids = fast.rows.target_ids(torch.cat([d.id for d in drawn]))  # [n]
-        numbers = torch.stack([ids.double(), torch.cat([d.chance for d in drawn]).double()])
-        checks = torch.cat([d.checks for d in drawn])  # [n, 1 or 2]
-        read = download(torch.cat([numbers, checks.T]))
-        refuse(read[2 * n :], n, settings)
-        laws = [d.p for d in drawn if d.p is not None]
-        probs = fast.rows.spread(torch.cat(laws), self.vocab_size, 0.0) if laws else one_hot(ids, self.vocab_size)
-        raw = fast.rows.spread(torch.cat([d.logits for d in drawn]), self.vocab_size, float("-inf"))
-        return Draft([int(t) for t in read[:n]], probs, raw, note, ids, confidence=tuple(read[n : 2 * n]))
+        fast, at = self.fast, self.unused.start
 
-    def _law(self, logits: Tensor, seen: Tensor | None) -> tuple[Tensor, Law | None]:
-        """The largest probability, [1], and the law; None where it is one-hot on the largest of the logits as they are,
-        which most runs ask for and which costs a third. The probability at temperature 0 is the head's own softmax."""
-        if self.settings.greedy:
-            likeliest = (logits.amax(-1) - logits.logsumexp(-1)).exp()
-            return likeliest, None if seen is None else law(logits, self.settings, seen)
-        q = law(logits, self.settings, () if seen is None else seen)
-        return q.p.amax(-1), q
+        def read(drawn: list[int] | Tensor) -> Tensor:
+            nonlocal state, at
+            if isinstance(drawn, Tensor):  # the state in front of the first token is there
+                state = fast.forward(fast.rows.target_ids(drawn), state, self.cache, at - self.start, at)
+                at += 1
+            return fast.logits(state)  # [1, n]
 
-    def _draw(self, logits: Tensor, likeliest: Tensor, q: Law | None) -> Drawn:
-        if q is None:
-            best, token = logits.max(-1)  # the lowest id of a tie
-            return Drawn(token, likeliest, None, (best - best)[:, None], logits)
-        token = pick(q.p, uniforms(1, [self.generator], q.p.device))[0]
-        chance = torch.softmax(logits, -1) if self.settings.greedy else q.p
-        return Drawn(token, chance[0, token], q.p, q.checks, logits)
+        chain = Chain(self.settings, self.generator, self.vocab_size, context, self.gate, WHOSE, fast.rows)
+        return chain.draw(read, [], k)
 
     def _tree(self, context: Sequence[int], state: Tensor, k: int) -> Draft:
         fast, held, note = self.fast, self.unused.start - self.start, None
@@ -188,7 +144,11 @@ class EagleDrafter:
 
     def sure(self, chance: Tensor, depth: int) -> bool:
         """Does the gate want a token at this depth, with this chance that the target takes one?"""
-        return not self.gate.asks or self.gate.goes_on(float(chance), depth)
+        if not self.gate.asks:
+            return True
+        found = float(chance)
+        refuse_nan([found])  # it would pass for a draft that is not sure
+        return self.gate.goes_on(found, depth)
 
     def seen(self, context: Sequence[int]) -> Tensor | None:
         """The context's ids as the head numbers them; None where no repetition is punished."""

@@ -5,7 +5,7 @@ Each level goes on from the few nodes of the highest value, in one forward of th
 `nodes` are kept. No child is worth more than its parent, so what is kept is a tree.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import torch
@@ -18,8 +18,15 @@ from engine.transfer import download
 # Followers that are looked at behind one token.
 MOST_CHILDREN = 10
 
+WHOSE = "the EAGLE head"
+
 # states [w, hidden] and the ids down to each, [w, d] in the head's numbers -> log probabilities [w, n]
 Guess = Callable[[Tensor, Tensor], Tensor]
+
+
+def refuse_nan(numbers: Iterable[float]) -> None:
+    if any(x != x for x in numbers):
+        raise EngineError(f"{WHOSE} returned NaN; load it again, or use another drafter")
 
 
 def beam(nodes: int) -> int:
@@ -88,8 +95,7 @@ class Tree:
         tokens, n = target_ids(ids[order]), len(order)
         numbers = [order, tokens, parents[order], chances[order].exp()]
         read = download(torch.cat([x.double() for x in numbers]))
-        if any(x != x for x in read):
-            raise EngineError("the EAGLE head returned NaN; load it again, or use another drafter")
+        refuse_nan(read)
         place = {-1.0: -1} | {number: i for i, number in enumerate(read[:n])}
         above = tuple(place[p] for p in read[2 * n : 3 * n])
         sure = tuple(read[3 * n : 4 * n])

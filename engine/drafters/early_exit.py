@@ -65,7 +65,9 @@ class EarlyExitDrafter:
         if room < 1:
             return Draft(note="the context is full")
         try:
-            chain = Chain(self.settings, self.generator, self.runner.vocab_size, context, self.gate)
+            chain = Chain(
+                self.settings, self.generator, self.runner.vocab_size, context, self.gate, "the model, left early,"
+            )
             return chain.draw(lambda ids: self._read(ids, cache), list(context[held:]), room)
         finally:
             cache.rollback(held)  # of the other layers' keys there are none

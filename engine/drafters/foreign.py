@@ -233,7 +233,7 @@ class ReencodingDrafter(_ForeignDrafter):
             drawn.append(fresh)
             checks.append(q.checks)
         read = download(torch.cat([torch.cat(drawn)[None].double(), torch.cat(checks).T]))
-        refuse(read[count:], count, self.greedy)
+        refuse(read[count:], count, self.greedy, "the draft model")
         ids = [int(i) for i in read[:count]]
         self._remember(ids)
         return ids

@@ -16,6 +16,7 @@ from engine.drafters.recycling import RecyclingDrafter
 from engine.drafters.suffix import SuffixDrafter
 from engine.errors import EngineError
 from engine.memory import OutputMemory
+from engine.notice import Notice
 from engine.pair import Pair
 from engine.settings import DecodeSettings
 from engine.shipped import head_of, seed_of
@@ -27,6 +28,11 @@ MOST_NODES = 32
 # Tokens that a composite asks a head for.
 HEAD_NODES = 8
 TREES = ("suffix", "recycling", "composite", "eagle", "medusa")
+# Which of a pair's heads each reads; the others read none.
+READS_HEADS = {
+    "eagle": ("eagle",), "medusa": ("medusa",), "recycling": ("recycling",),
+    "composite": ("eagle", "medusa", "recycling"),
+}  # fmt: skip
 
 Made = tuple[Drafter | None, str | None]
 
@@ -69,19 +75,39 @@ def make_drafter(
     return make(Order(pair, settings, generator, gate or Open(), nodes, memory, tenant)), notice
 
 
-def _nodes(name: str, pair: Pair, settings: DecodeSettings, verifier: str) -> tuple[int, str | None]:
-    asked, default = settings.tree_nodes, DEFAULT_NODES.get(name, 0)
+def says_how_sure(name: str, pair: Pair) -> bool:
+    """Does each token of the drafter come with a chance, for confidence control to go by? Found text has none."""
+    written = name == "model" and pair.vocabulary is not None and pair.vocabulary.method == "reencoding"
+    return name not in ("none", "prompt_lookup") and not written
+
+
+def check_nodes(name: str, asked: int | None, verifier: str) -> None:
+    """Raises EngineError where trees of `asked` tokens are not to be had of this drafter, or not with this verifier."""
     if asked and name not in TREES:
         raise EngineError(
             f"the drafter {name!r} drafts chains; leave tree_nodes out, or use one of {', '.join(TREES)} for trees"
         )
     if asked and verifier == "block":
         raise EngineError("block verification judges chains; use the verifier 'rejection' for trees, or tree_nodes 0")
-    nodes = asked if asked is not None else MOST_NODES if default and settings.k_control == "cost" else default
-    if verifier == "block" or not nodes:
+
+
+def planned_nodes(name: str, asked: int | None, k_control: str, verifier: str) -> int:
+    """Tokens of a tree, where the target can read one; 0: chains."""
+    default = DEFAULT_NODES.get(name, 0)
+    nodes = asked if asked is not None else MOST_NODES if default and k_control == "cost" else default
+    return 0 if verifier == "block" else nodes
+
+
+def _nodes(name: str, pair: Pair, settings: DecodeSettings, verifier: str) -> tuple[int, str | None]:
+    check_nodes(name, settings.tree_nodes, verifier)
+    nodes = planned_nodes(name, settings.tree_nodes, settings.k_control, verifier)
+    if not nodes:
         return 0, None
     if not pair.target.reads_trees:
-        return 0, f"{pair.target.name} cannot read a tree in one forward, so its drafts are chains"
+        name = pair.target.name
+        return 0, Notice(
+            f"{name} cannot read a tree in one forward, so its drafts are chains", "reads_no_trees", name=name
+        )
     return nodes, None
 
 

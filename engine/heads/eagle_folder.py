@@ -21,6 +21,7 @@ from engine.heads.formats import (
     need_map,
     target_sizes,
     whole_number,
+    whole_numbers,
 )
 
 # Tensors that some checkpoints hold and no head needs: tables, and the target's own parts kept for training.
@@ -209,11 +210,13 @@ def _needed(shape: EagleShape, tensors: dict[str, Tensor]) -> dict[str, tuple[in
 
 def _ids(name: str, shape: EagleShape, offsets: Tensor | None, t2d: Tensor | None) -> Tensor | None:
     draft, vocab = shape.draft_vocab_size, shape.vocab_size
+    if t2d is not None and not _marks(t2d):
+        raise HeadError(f"{name}: its id map t2d must say of each of the target's ids true or false, or 1 or 0")
     if offsets is None:
         if draft != vocab:
             raise need_map(name, draft, vocab, "d2t")
         return None
-    if offsets.is_floating_point() or offsets.dtype == torch.bool or offsets.ndim != 1:
+    if not whole_numbers(offsets) or offsets.ndim != 1:
         raise HeadError(f"{name}: its id map d2t must be a row of whole numbers")
     ids = id_map(name, offsets.long() + torch.arange(len(offsets)), draft, vocab)
     if t2d is not None:
@@ -222,3 +225,7 @@ def _ids(name: str, shape: EagleShape, offsets: Tensor | None, t2d: Tensor | Non
         if tuple(t2d.shape) != (vocab,) or not torch.equal(t2d.bool(), marked):
             raise HeadError(f"{name}: its two id maps, d2t and t2d, do not agree; copy the head again")
     return None if draft == vocab and torch.equal(ids, torch.arange(vocab)) else ids
+
+
+def _marks(t2d: Tensor) -> bool:
+    return t2d.dtype == torch.bool or (whole_numbers(t2d) and bool(((t2d == 0) | (t2d == 1)).all()))

@@ -17,6 +17,8 @@ from torch import Tensor
 from engine.errors import EngineError
 
 INDEX = "model.safetensors.index.json"
+# What weights are numbers in; others are a quantised head's, whose scales nobody here would apply, or none at all.
+WEIGHT_DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # In the order in which they are looked for.
 WEIGHTS = ("model.safetensors", "medusa_lm_head.safetensors", "pytorch_model.bin", "medusa_lm_head.pt")
 
@@ -143,8 +145,8 @@ def vocabulary_digest(tokenizer: Any) -> str:
 def check_tensors(
     name: str, tensors: Mapping[str, Tensor], needed: Mapping[str, tuple[int, ...]], may: Iterable[str] = ()
 ) -> None:
-    """Raises HeadError unless there are exactly the needed tensors, of these shapes, and none besides but those in
-    `may`; it names the first that is wrong."""
+    """Raises HeadError unless there are exactly the needed tensors, of these shapes and a weight's dtype, and none
+    besides but those in `may`; it names the first that is wrong."""
     for tensor, shape in needed.items():
         if tensor not in tensors:
             raise HeadError(f"{name}: the tensor {tensor} is missing; copy the head again, or use another checkpoint")
@@ -152,7 +154,12 @@ def check_tensors(
             raise HeadError(
                 f"{name}: the tensor {tensor} has the shape {list(tensors[tensor].shape)} where {list(shape)} belongs"
             )
-        if tensors[tensor].is_floating_point() and not bool(tensors[tensor].isfinite().all()):
+        if tensors[tensor].dtype not in WEIGHT_DTYPES:
+            raise HeadError(
+                f"{name}: the tensor {tensor} holds {_kind(tensors[tensor])} numbers where float16, bfloat16 or float32"
+                " belong; use a checkpoint that is not quantised"
+            )
+        if not bool(tensors[tensor].isfinite().all()):
             raise HeadError(f"{name}: the tensor {tensor} holds NaN or infinity; copy the head again")
     allowed = {*needed, *may}
     surplus = next((tensor for tensor in tensors if tensor not in allowed), None)
@@ -160,12 +167,20 @@ def check_tensors(
         raise HeadError(f"{name}: nothing is known of its tensor {surplus}; this kind of head is not run here")
 
 
+def whole_numbers(tensor: Tensor) -> bool:
+    return not (tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool)
+
+
+def _kind(tensor: Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
 def id_map(name: str, ids: Tensor, draft_vocab: int, vocab: int) -> Tensor:
     """The target's id of each of the head's, checked: [draft_vocab] int64."""
     if tuple(ids.shape) != (draft_vocab,):
         raise HeadError(f"{name}: its id map has the shape {list(ids.shape)}, and the head guesses {draft_vocab} ids")
-    if ids.is_floating_point() or ids.dtype == torch.bool:
-        raise HeadError(f"{name}: its id map must hold whole numbers")
+    if not whole_numbers(ids):
+        raise HeadError(f"{name}: its id map must hold whole numbers, not {_kind(ids)}")
     ids = ids.long()
     outside = ((ids < 0) | (ids >= vocab)).nonzero()
     if len(outside):

@@ -28,14 +28,14 @@ def load_head(folder: str | Path, runner: "Runner", tokenizer: Any = None) -> Ea
     Read are EAGLE-1, 2 and 3 as published, Medusa as published and as vLLM takes it, and the `speculators` library's
     eagle and eagle3. Embeddings and rows that the checkpoint has are its own; the target's are shared where it has
     none. tokenizer: the target's, to hold against the one that the head was trained with, where its folder says which.
-    Raises HeadError, an EngineError, with one sentence: for a missing or surplus tensor, a wrong shape, another
-    target's width, layers or vocabulary, an id map that is missing or wrong, or a kind of head that is not run here.
+    Raises HeadError, an EngineError, with one sentence: for a missing or surplus tensor, a wrong shape or dtype,
+    another target's width, layers or vocabulary, an id map that is missing or wrong, or a kind of head not run here.
     """
     found = read_folder(folder)
     try:
         with torch.inference_mode(False), torch.no_grad():
             return _loader(found)(found, runner, tokenizer)
-    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise HeadError(
             f"{found.name}: its config.json holds what no draft head has ({error}); copy it again"
         ) from error

@@ -57,7 +57,9 @@ def load_medusa(folder: HeadFolder, runner: Any, tokenizer: Any) -> MedusaHeads:
     check_target(folder, runner, tokenizer, width, vocab)
     if draft != vocab and token_map is None:
         raise need_map(name, draft, vocab, "token_map")
-    ids = None if token_map is None or draft == vocab else id_map(name, token_map, draft, vocab)
+    ids = None if token_map is None else id_map(name, token_map, draft, vocab)
+    if draft == vocab:
+        ids = None  # rows in whatever order a map of all ids says, and back again
     for n in [n for n in tensors if n.startswith("lm_heads.")]:
         if ids is not None and tensors[n].shape[0] == vocab:  # whole rows under a map: vLLM takes its own out of them
             tensors[n] = tensors[n][ids]

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from engine.errors import EngineError
 from engine.pair import Pair
-from engine.runner import PREFILL_CHUNK
+from engine.runner import PREFILL_CHUNK, Runner
+from engine.shipped import names_target, write_target
 from engine.train.openings import OPENINGS
 
 # Dialogues that are written together. Memory: their keys and values.
@@ -33,14 +34,16 @@ def self_generate(
 ) -> bool:  # fmt: skip
     """Writes `count` dialogues to `file`, one JSON object a line: prompt_ids, response_ids, temperature (0 is greedy).
 
-    Goes on behind what the file holds of an earlier call with the same seed. progress(written, count). False where
-    `cancel` ended it early. Raises EngineError for a count below 1 or a context too short for a dialogue.
+    Goes on behind what the file holds of an earlier call with the same seed. A file beside it tells which target wrote
+    it. progress(written, count). False where `cancel` ended it early. Raises EngineError for a count below 1, a context
+    too short for a dialogue, or a file that another target wrote, or nobody knows who.
     """
     if count < 1:
         raise EngineError(f"the target must write at least 1 dialogue, not {count}")
     limit = pair.target.context_length
     if limit is not None and limit < 64:
         raise EngineError(f"{pair.target.name} has a context of {limit} tokens, too short to write dialogues in")
+    _sign(file, pair.target)
     done = _whole_batches(file)
     while done < count:
         if progress:
@@ -54,6 +57,22 @@ def self_generate(
     if progress:
         progress(done, count)
     return True
+
+
+def _sign(file: Path, runner: Runner) -> None:
+    """A head learns what its own target says: dialogues of two targets in one file would teach it neither."""
+    signature = file.with_name(f"{file.stem}.target.json")
+    if not file.is_file() or not file.stat().st_size:
+        write_target(file.parent, runner, signature.name)
+    elif not signature.is_file():
+        raise EngineError(
+            f"{file} does not say which target wrote it; give --fresh to write it anew, or another --out, or the file "
+            "itself with --data and without --self-generate"
+        )
+    elif not names_target(signature, runner):
+        raise EngineError(
+            f"{file} was written by another target than {runner.name}; give --fresh to write it anew, or another --out"
+        )
 
 
 def _whole_batches(file: Path) -> int:

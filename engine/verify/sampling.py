@@ -83,16 +83,17 @@ def law(
     return Law(p, fit)
 
 
-def refuse(checks: Sequence[float], positions: int, settings: DecodeSettings) -> None:
-    """checks: a law's, check by check, `positions` numbers each. Raises EngineError where one failed."""
+def refuse(checks: Sequence[float], positions: int, settings: DecodeSettings, whose: str = "the model") -> None:
+    """checks: a law's, check by check, `positions` numbers each. whose: what made the logits. Raises EngineError where
+    one failed."""
     if any(map(math.isnan, checks[:positions])):
         raise EngineError(
-            "the model returned NaN or no finite logits, so there is no distribution to decode from; "
+            f"{whose} returned NaN or no finite logits, so there is no distribution to decode from; "
             "load it with dtype='float32' or check its weights"
         )
     if any(map(math.isnan, checks[positions:])):
         raise EngineError(
-            f"repetition_penalty {settings.repetition_penalty:g} overflows this model's logits; use one nearer to 1"
+            f"repetition_penalty {settings.repetition_penalty:g} overflows the logits of {whose}; use one nearer to 1"
         )
 
 

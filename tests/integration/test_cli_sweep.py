@@ -112,6 +112,24 @@ def test_the_tables_show_the_grid_the_curves_the_best_k_and_the_trade_off(data, 
     assert "kept as " in result.stderr
 
 
+def test_tree_sizes_and_k_control_reach_the_plan_and_every_table(data, tiny):
+    args = ("--data", data, "--k", "2", "--drafter", "recycling", "--tree-nodes", "0, 6", "--k-control", "heuristic",
+            "--max-new-tokens", 4, "--rounds", 1, "--no-save")  # fmt: skip
+    result = invoke(*args, "--json")
+    assert result.exit_code == 0, result.output
+    document = json.loads(result.stdout)
+    assert (document["settings"]["tree_nodes"], document["settings"]["k_control"]) == ([0, 6], "heuristic")
+    assert [p["tree_nodes"] for p in document["points"]] == [0, 6]
+    assert document["failed"] == []
+    assert "1 quantization x 2 tree size, K control heuristic) of 2 prompts" in " ".join(result.stderr.split())
+    shown = invoke(*args).stdout
+    for table in ("none: measured here", "t_draft(B)", "best K for each batch"):
+        assert "tree" in shown[shown.index(table) :].split("┡")[0], table
+    assert "K control heuristic, of at most K" in shown
+    assert "break-even batch, tree 6: " in shown
+    assert "tree" not in invoke(*args[:4], *args[8:]).stdout, "what was not asked for is not shown"
+
+
 def test_ctrl_c_ends_at_a_point_and_the_same_command_goes_on(data, tiny, monkeypatch):
     from engine.bench import sweep as room
 
@@ -171,6 +189,11 @@ def test_a_stop_that_kept_nothing_says_so(data, tiny, monkeypatch):
         (("--drafter", "none"), "unknown drafter 'none'"),
         (("--drafter", "model"), "needs a draft model"),
         (("--verifier", "strict"), "unknown verifier"),
+        (("--tree-nodes", "8;16"), "--tree-nodes takes whole numbers with commas between them"),
+        (("--tree-nodes", "8"), "'prompt_lookup' drafts chains"),
+        (("--tree-nodes", "65", "--drafter", "suffix"), "tree_nodes must be a whole number from 0 to 64"),
+        (("--k-control", "clever"), "k_control must be one of"),
+        (("--k-control", "confidence"), "'prompt_lookup' does not say how sure it is"),
         (("--max-new-tokens", "0"), "max_new_tokens must be"),
         (("--suite", "defualt"), "unknown suite"),
         (("--category", "poems"), "no category 'poems'"),

@@ -1,6 +1,8 @@
 """`specscope train-head` on a tiny random target in a folder: it trains, saves, reloads and says the same again."""
 
 import json
+import shutil
+import sys
 
 import pytest
 import torch
@@ -46,7 +48,11 @@ def target(tmp_path_factory):
 
 
 def invoke(*args):
-    return CliRunner().invoke(cli.app, ["train-head", *(str(a) for a in args)], env={"COLUMNS": "200"})
+    """The command as a shell gives it: the card repeats what was typed."""
+    words = ["train-head", *(str(a) for a in args)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["specscope", *words])
+        return CliRunner().invoke(cli.app, words, env={"COLUMNS": "200"})
 
 
 def trained(target, out, *args):
@@ -99,7 +105,8 @@ def test_how_it_was_made_stands_in_the_file_and_on_the_card(target, tmp_path):
         kept = json.loads(file.metadata()["specscope"])
         assert not {"embed_tokens.weight", "lm_head.weight"} & set(file.keys())
     assert kept["seed"] == 7
-    assert kept["made_by"].startswith("specscope ")
+    assert kept["made_by"].startswith("specscope train-head --target ")
+    assert kept["made_by"].endswith("--seed 7")
     assert kept["environment"]["torch"] == torch.__version__
     assert kept["hours"] >= 0
     assert kept["data"][0]["name"] == "dialogues.jsonl"
@@ -166,9 +173,13 @@ def test_training_ends_early_where_nothing_is_gained(target, tmp_path, monkeypat
     assert (made["steps"], made["complete"]) == (3, True)
 
 
-def test_the_target_can_write_its_own_data_and_goes_on_where_it_was_stopped(target, tmp_path, monkeypatch):
+@pytest.fixture
+def short(monkeypatch):
     monkeypatch.setattr("engine.train.self_generate.ROWS", 4)
     monkeypatch.setattr("engine.train.self_generate.ANSWER", 12)
+
+
+def test_the_target_can_write_its_own_data_and_goes_on_where_it_was_stopped(target, tmp_path, short):
     kept = trained_alone = None
     for name in ("whole", "parts"):
         out = tmp_path / name
@@ -176,6 +187,7 @@ def test_the_target_can_write_its_own_data_and_goes_on_where_it_was_stopped(targ
             out.mkdir()
             lines = kept.read_bytes().split(b"\n")
             (out / "dialogues.jsonl").write_bytes(b"\n".join(lines[:5]) + b"\n" + lines[5][:9])  # one batch and a half
+            shutil.copy(kept.with_name("dialogues.target.json"), out)
         result = invoke(
             "--target", target[0], "--self-generate", 24, "--out", out, "--method", "medusa", "--json", *QUICK
         )
@@ -193,6 +205,57 @@ def test_the_target_can_write_its_own_data_and_goes_on_where_it_was_stopped(targ
             ids = row["prompt_ids"] + row["response_ids"]
             best = Teacher(pair.target, (-1,)).read([ids]).best[0].tolist()
             assert best[len(row["prompt_ids"]) - 1 : -1] == row["response_ids"]
+
+
+@pytest.fixture(scope="module")
+def other_target(tmp_path_factory):
+    """Of the same shape and with the same tokenizer, but other weights."""
+    folder = tmp_path_factory.mktemp("other")
+    tiny_llama(vocab=VOCAB, layers=4, seed=9, eos_token_id=257).save_pretrained(folder)
+    byte_tokenizer(template=CHATML).save_pretrained(folder)
+    return folder
+
+
+def writing(target, out, *args, method="recycling"):
+    return invoke("--target", target, "--self-generate", 24, "--out", out, "--method", method, "--json", "--dtype",
+                  "float32", *args)  # fmt: skip
+
+
+def test_dialogues_that_another_target_wrote_are_not_gone_on_with(target, other_target, short, tmp_path):
+    assert writing(target[0], tmp_path).exit_code == 0
+    kept = tmp_path / "dialogues.jsonl"
+    lines = kept.read_bytes().split(b"\n")
+    kept.write_bytes(b"\n".join(lines[:5]))  # stopped on the way
+    before = kept.read_bytes()
+    for method in ("recycling", "medusa"):
+        refused = writing(other_target, tmp_path, method=method)
+        said = " ".join(refused.stderr.split())
+        assert refused.exit_code == 2
+        assert f"{kept.name} was written by another target than" in said
+        assert "give --fresh to write it anew, or another --out" in said
+        assert kept.read_bytes() == before, "what is refused is not touched"
+    assert writing(target[0], tmp_path).exit_code == 0, "its own target goes on"
+    assert kept.read_bytes() == b"\n".join(lines)
+
+
+def test_fresh_lets_the_new_target_write_the_dialogues_and_sign_them(target, other_target, short, tmp_path):
+    for folder in (target[0], other_target):
+        made = writing(folder, tmp_path, "--fresh")
+        assert made.exit_code == 0, made.output
+    assert writing(other_target, tmp_path).exit_code == 0
+    assert writing(target[0], tmp_path).exit_code == 2
+
+
+def test_dialogues_that_nobody_signed_are_refused_and_can_be_given_as_data(target, short, tmp_path):
+    out = tmp_path / "out"
+    assert writing(target[0], out).exit_code == 0
+    (out / "dialogues.target.json").unlink()
+    refused = writing(target[0], out)
+    assert refused.exit_code == 2
+    assert "does not say which target wrote it" in " ".join(refused.stderr.split())
+    given = invoke("--target", target[0], "--data", out / "dialogues.jsonl", "--out", out, "--method", "recycling",
+                   "--json", "--dtype", "float32")  # fmt: skip
+    assert given.exit_code == 0, given.output
 
 
 def test_a_training_can_begin_as_another_head_with_another_vocabulary(target, tmp_path):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import pickle
 import threading
 
 import pytest
@@ -11,6 +12,7 @@ from app import explore
 from app.catalogue import Words
 from app.session import Session
 from engine.errors import EngineError
+from engine.notice import Notice
 
 
 def test_updates_are_coalesced_to_at_most_the_stated_rate():
@@ -205,6 +207,18 @@ def test_what_the_engine_has_to_tell_at_the_end_is_told():
     race = FakeRace(items(2))
     race.on_step = lambda r: setattr(r, "notices", ("cost-optimal K goes by what was measured here",))
     assert run(race, session)[-1][2]["notices"] == ["cost-optimal K goes by what was measured here"]
+
+
+def test_a_notice_reaches_the_page_with_its_key_and_values_and_is_plain_english_elsewhere():
+    notice = Notice("tiny cannot read a tree", "reads_no_trees", name="tiny")
+    figures = figures_of(FakeRace(items(2), notices=(notice, "of nobody's catalogue")))
+    assert json.loads(json.dumps(figures["notices"])) == [
+        {"key": "reads_no_trees", "values": {"name": "tiny"}, "text": "tiny cannot read a tree"},
+        "of nobody's catalogue",
+    ]
+    assert json.dumps([notice]) == '["tiny cannot read a tree"]'
+    for again in (copy.deepcopy(notice), pickle.loads(pickle.dumps(notice))):
+        assert (again, again.key, again.values) == (notice, "reads_no_trees", {"name": "tiny"})
 
 
 def test_an_empty_seed_field_leaves_the_seed_to_the_engine():

@@ -7,15 +7,21 @@ from typing import get_args
 import gradio as gr
 import pytest
 from fakes import PAIR, fake_pair, fake_runner
+from helpers.models import pair_of, wanders
+from helpers.tokenizers import CHATML, byte_tokenizer
 
+import engine
 from app import create_app
 from app.catalogue import Words, catalogues
 from app.controls import choices
 from app.drafter_choice import NEED_A_HEAD, runnable
 from app.weights_choice import WeightsChoice
-from engine import DRAFTERS, VERIFIERS
+from engine import DRAFTERS, VERIFIERS, DecodeSettings
+from engine.costs import Costs
 from engine.linear import QUANTIZATIONS
+from engine.notice import Notice
 from engine.settings import K_CONTROLS
+from engine.text import encode_prompt
 from engine.verify import LOSSY
 from pricing.rows import Commitment
 
@@ -48,6 +54,11 @@ NOTES = (
     "the draft wrote no whole token",
     "the draft ends the text here",
 )
+# Sentences of the engine's about a run, by their keys; see engine/notice.py.
+NOTICES = (
+    "reads_no_trees", "costs", "no_chat_template", "template_changes_text", "control_tokens_obeyed",
+    "control_tokens_as_text", "no_graphs",
+)  # fmt: skip
 # Keys that the code puts together: prefix (or suffix) and what may stand there.
 FAMILIES = {
     "drafter_{}": DRAFTERS,
@@ -74,6 +85,7 @@ FAMILIES = {
     "label_{}": ("measured", "projected", "quoted", "assumed"),
     "{}_info": COST_FIELDS,
     "commitment_{}": get_args(Commitment),
+    "notice_{}": NOTICES,
     "note_{}": tuple(re.sub(r"\W+", "_", note) for note in NOTES),
 }  # fmt: skip
 
@@ -117,6 +129,44 @@ def test_the_drafters_notes_are_the_ones_that_the_catalogues_translate():
     found = re.findall(r'\bnote ?= ?"([^"]+)"', drafters)
     found += re.findall(r'^[A-Z]+ = "([a-z\' ]+)"$', drafters, re.MULTILINE)
     assert {note for note in found if note != "; "} <= set(NOTES)  # "; " joins those of a draft of several methods
+
+
+def in_english(value):
+    """As the page writes it for an English reader."""
+    if isinstance(value, list):
+        return " · ".join(f"{n}: {x:.1f}" for n, x in value)
+    return f"{value:.2f}" if isinstance(value, float) else value
+
+
+def engine_notices():
+    """One of each that a run on this machine can have."""
+    tokenizer = byte_tokenizer(template=CHATML)
+    yield from encode_prompt(tokenizer, "a </s> b", "tiny").notices
+    yield from encode_prompt(tokenizer, "a </s> b", "tiny", chat=False).notices
+    yield from encode_prompt(byte_tokenizer(), "a", "tiny").notices
+    yield from encode_prompt(byte_tokenizer(template="{{ messages[0]['role'] }}"), "a", "tiny").notices
+    yield Costs(1, (1, 2, 3, 4), (0.01, 0.0123, 0.013, 0.02), 0.005, 0.0004).summary
+    pair = pair_of(wanders(6), 6)
+    yield from engine.generate(pair, [1, 2], DecodeSettings(max_new_tokens=1), "recycling").trace.notices
+
+
+def test_every_notice_of_the_engines_is_said_in_both_languages_and_in_english_as_the_engine_says_it():
+    seen = set()
+    for notice in engine_notices():
+        assert type(notice) is Notice, notice
+        values = {name: in_english(v) for name, v in notice.values.items()}
+        assert Words("en")(f"notice_{notice.key}", **values) == notice
+        turkish = Words("tr")(f"notice_{notice.key}", **values)
+        assert turkish != notice
+        assert "{" not in turkish
+        seen.add(notice.key)
+    assert seen == {*NOTICES} - {"no_graphs"}  # that one needs a GPU, whose tests look at it
+    keys = {
+        key for path in (ROOT / "engine").rglob("*.py")
+        for call in re.findall(r"\bNotice\((.*?)\n? *\)\n", path.read_text("utf-8"), re.DOTALL)
+        for key in re.findall(r'"([a-z_]+)"', call)
+    }  # fmt: skip
+    assert keys == {*NOTICES}
 
 
 def test_only_what_the_pair_can_run_is_offered_and_the_guide_says_what_the_others_need():

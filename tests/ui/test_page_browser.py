@@ -5,9 +5,12 @@ import io
 import time
 
 import pytest
+from fakes import FakeRace, items
 
+from app.catalogue import Words
 from app.cost_view import COLUMNS
 from app.examples import EXAMPLES
+from engine.costs import Costs
 
 pytestmark = [pytest.mark.browser, pytest.mark.weights]
 
@@ -353,3 +356,16 @@ def test_nothing_is_wider_than_the_screen(server, visit, width, scheme):
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     lightness = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]")
     assert (lightness > 128) == (scheme == "light")
+
+
+def test_the_engines_notices_are_said_in_the_readers_language_and_notation(serve, visit):
+    told = Costs(1, (1, 2), (0.0123, 0.013), 0.005, 0.0004).summary, "a notice that no catalogue has"
+    server = serve(lambda *args, **kwargs: FakeRace(items(2), notices=told)(*args, **kwargs))
+    for locale, ours in (
+        ("en-US", str(told[0])),
+        ("tr-TR", Words("tr")("notice_costs", steps="1: 12,3 · 2: 13,0", draft="5,00", level="0,40")),
+    ):
+        page = visit(server, locale=locale)
+        page.click("#sv-run")
+        page.wait_for_selector(ENDED)
+        assert page.locator(".sv-notices p").all_inner_texts() == [ours, told[1]]

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from helpers.laws import ALPHA, chi_square
-from helpers.models import pair_of, table
+from helpers.models import pair_of, table, tiny_llama
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,6 +117,27 @@ def test_the_gate_is_asked_before_a_token_is_drawn_with_the_largest_probability(
         torch.rand(1, dtype=torch.float64, generator=spare)
     assert torch.equal(g.get_state(), spare.get_state()), "nothing was drawn that was not kept"
     assert draft.note == (None if all(answers) else UNSURE)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("asks", [False, True])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_a_chain_of_numbers_that_are_none_is_refused_in_the_name_of_what_made_them(temperature, asks, bad):
+    gate = Confidence(0.4) if asks else Control()
+    g, logits = torch.Generator().manual_seed(0), torch.full((1, 4), bad)
+    chain = Chain(DecodeSettings(temperature=temperature), g, 4, [0], gate, "the tiny one")
+    with pytest.raises(EngineError, match=r"^the tiny one returned NaN or no finite logits"):
+        chain.draw(lambda ids: logits, [0], 3)
+
+
+def test_a_run_whose_draft_model_diverges_names_the_draft():
+    draft = tiny_llama(seed=2)
+    with torch.no_grad():
+        draft.lm_head.weight.fill_(float("nan"))
+    pair = engine.Pair.from_models(tiny_llama(seed=1), None, draft=draft)
+    for control in engine.K_CONTROLS:
+        with pytest.raises(EngineError, match=r"^the draft model returned NaN"):
+            engine.generate(pair, [1, 2, 3], DecodeSettings(k=2, max_new_tokens=4, k_control=control), "model")
 
 
 def dropping(draft):

@@ -10,6 +10,7 @@ from scipy.stats import chi2
 
 import engine
 from engine import Pair
+from engine.control import Confidence
 from engine.drafters.base import Draft, Outcome
 from engine.drafters.eagle import EagleDrafter
 from engine.drafters.eagle_tree import MOST_CHILDREN, beam
@@ -175,7 +176,7 @@ def test_positions_past_the_first_table_of_rotations_are_turned_right(target):
 def test_a_sampled_chain_comes_with_the_very_law_it_was_drawn_from(target, form, law):
     """A1, A2, A7: after temperature, cuts and a penalty that sees the context and what was drafted before."""
     head, context = random_head(target, **form), text(14)
-    d = drafter(head, target, **law)
+    d = drafter(head, target, gate=Steps(4), **law)
     read(d, target, context, 0, 13)
     draft, plain = d.propose(context, 4), Plain(head, target, context)
     for i, row in enumerate(draft.probs):
@@ -185,7 +186,7 @@ def test_a_sampled_chain_comes_with_the_very_law_it_was_drawn_from(target, form,
         right = probabilities(logits[None], d.settings, [*context, *draft.tokens[:i]])[0]
         assert torch.allclose(row, right, atol=1e-4)
         assert row[draft.tokens[i]] > 0
-        assert draft.confidence[i] == pytest.approx(float(row[draft.tokens[i]]), abs=1e-6)
+        assert draft.confidence[i] == pytest.approx(float(row.max()), abs=1e-6)
 
 
 def test_sampled_tokens_appear_as_often_as_their_law_says(target):
@@ -365,14 +366,31 @@ def test_what_was_made_ready_of_a_head_goes_with_it(target):
 
 
 @pytest.mark.parametrize("nodes", [0, 8])
-def test_a_head_that_returns_nan_is_refused_with_a_sentence(target, nodes):
+@pytest.mark.parametrize("gate", [None, Steps(9), Confidence(0.4)], ids=["no gate", "steps", "confidence"])
+@pytest.mark.parametrize("settings", [{}, {"temperature": 1.0, "top_p": 0.9}, {"repetition_penalty": 1.2}])
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_head_that_diverges_is_refused_by_its_own_name(target, nodes, gate, settings, bad):
+    """Under a gate too, to which NaN looks like a draft that is not sure."""
     head, context = random_head(target), text(9)
     with torch.no_grad():
-        head.norm.weight[0] = float("nan")
-    d = drafter(head, target, nodes)
+        head.norm.weight[0] = bad
+    d = drafter(head, target, nodes, gate, **settings)
     read(d, target, context, 0, 8)
-    with pytest.raises(EngineError, match="NaN"):
+    with pytest.raises(EngineError, match=r"^the EAGLE head returned NaN") as refused:
         d.propose(context, 3)
+    assert "model" not in str(refused.value)
+
+
+def test_a_head_that_diverges_in_a_run_says_so_and_not_that_the_model_did(target, monkeypatch):
+    head = random_head(target)
+    with torch.no_grad():
+        head.layer.mlp.down_proj.weight.fill_(float("inf"))
+    monkeypatch.setattr("engine.drafters.make.head_of", lambda pair, method: head)
+    pair = Pair.from_models(target=target.model, tokenizer=None)
+    for control in engine.K_CONTROLS:
+        settings = DecodeSettings(k=3, max_new_tokens=12, tree_nodes=0, k_control=control)
+        with pytest.raises(EngineError, match=r"^the EAGLE head returned NaN"):
+            engine.generate(pair, text(9), settings, drafter="eagle")
 
 
 @pytest.mark.parametrize("nodes", [0, 6])

@@ -260,12 +260,87 @@ def offsets(at, value):
         (VLLM_MEDUSA, vllm_medusa, put("token_map", torch.zeros(20, dtype=torch.long)), "sends 20 ids to 0"),
         (VLLM_MEDUSA, vllm_medusa, put("token_map", torch.arange(45, 65)), "sends 19 to 64"),
         (VLLM_MEDUSA, vllm_medusa, put("blocks.0.layers.0.bias", torch.ones(31)), "linear.bias has the shape"),
+        (VLLM_MEDUSA, vllm_medusa, put("lm_heads.0.weight", torch.tensor(1.0)), "no draft head has"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_a_sentence_that_names_it(tmp_path, target, config, make, change, says):
     tensors = make()
     if change:
         change(tensors)
+    with pytest.raises(EngineError, match=says) as refused:
+        load_head(folder(tmp_path, config, tensors), target)
+    assert "\n" not in str(refused.value)
+
+
+INT8 = torch.ones(32, dtype=torch.int8)
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "pytorch_model.bin"])
+@pytest.mark.parametrize(
+    ("config", "make", "tensor", "wrong"),
+    [
+        (EAGLE3, eagle3, "norm.weight", INT8),
+        (EAGLE3, eagle3, "norm.weight", torch.ones(32, dtype=torch.bool)),
+        (EAGLE3, eagle3, "norm.weight", torch.ones(32, dtype=torch.complex64)),
+        (EAGLE3, eagle3, "norm.weight", torch.ones(32).to(torch.float8_e4m3fn)),
+        (EAGLE3, eagle3, "lm_head.weight", torch.ones(40, 32, dtype=torch.int64)),
+        (LAYER, eagle1, "fc.bias", INT8),
+        (LAYER, eagle1, "embed_tokens.weight", torch.ones(64, 32, dtype=torch.uint8)),
+        (VLLM_MEDUSA, vllm_medusa, "lm_heads.0.weight", torch.ones(64, 32, dtype=torch.int8)),
+    ],
+)
+def test_weights_that_are_no_floating_point_numbers_are_refused_by_name(
+    tmp_path, target, config, make, tensor, wrong, file
+):
+    kind = str(wrong.dtype).removeprefix("torch.")
+    with pytest.raises(EngineError, match=f"the tensor {tensor} holds {kind} numbers.*not quantised") as refused:
+        load_head(folder(tmp_path, config, {**make(), tensor: wrong}, file), target)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_of_any_floating_point_dtype_load(tmp_path, target, dtype):
+    tensors = {n: t.to(dtype) if t.is_floating_point() else t for n, t in eagle3().items()}
+    assert load_head(folder(tmp_path, EAGLE3, tensors), target).fc.weight.dtype == target.dtype
+
+
+def as_dtype(name, dtype):
+    return lambda t: t.update({name: t[name].to(dtype)})
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int16, torch.uint8])
+def test_id_maps_of_any_whole_numbers_load(tmp_path, target, dtype):
+    for config, make, names in ((EAGLE3, eagle3, ("d2t", "t2d")), (VLLM_MEDUSA, vllm_medusa, ("token_map",))):
+        tensors, maps = make(), []
+        maps.append(load_head(folder(tmp_path, config, tensors), target).draft_to_target.tolist())
+        for name in names:
+            as_dtype(name, dtype)(tensors)
+        maps.append(load_head(folder(tmp_path, config, tensors), target).draft_to_target.tolist())
+        assert maps[0] == maps[1]
+
+
+@pytest.mark.parametrize(
+    ("config", "make", "change", "says"),
+    [
+        (EAGLE3, eagle3, as_dtype("d2t", torch.complex64), "d2t must be a row of whole numbers"),
+        (EAGLE3, eagle3, as_dtype("d2t", torch.bool), "d2t must be a row of whole numbers"),
+        (EAGLE3, eagle3, as_dtype("t2d", torch.float32), "t2d must say of each of the target's ids true or false"),
+        (EAGLE3, eagle3, as_dtype("t2d", torch.complex64), "t2d must say of each"),
+        (EAGLE3, eagle3, lambda t: t.update(t2d=t["t2d"].to(torch.int8) * 7), "t2d must say of each"),
+        (VLLM_MEDUSA, vllm_medusa, as_dtype("token_map", torch.float32), "must hold whole numbers, not float32"),
+        (VLLM_MEDUSA, vllm_medusa, as_dtype("token_map", torch.complex64), "must hold whole numbers, not complex64"),
+        (VLLM_MEDUSA, vllm_medusa, as_dtype("token_map", torch.bool), "must hold whole numbers, not bool"),
+        (
+            {**VLLM_MEDUSA, "truncated_vocab_size": 64},
+            vllm_medusa,
+            put("token_map", torch.arange(64) + 1),
+            "sends 63 to 64, and the target's ids are below 64",
+        ),
+    ],
+)
+def test_an_id_map_that_is_none_is_refused_with_a_sentence(tmp_path, target, config, make, change, says):
+    tensors = make()
+    change(tensors)
     with pytest.raises(EngineError, match=says) as refused:
         load_head(folder(tmp_path, config, tensors), target)
     assert "\n" not in str(refused.value)

@@ -317,18 +317,18 @@ def test_the_json_of_every_run_is_strict_and_comes_back_without_loss():
 texts = st.text(max_size=6) | st.sampled_from(
     ["\0", "\ufffd", "\ud800", "</s>", "<img src=x onerror=alert(1)>", "\u2028", '"\\']
 )
-numbers = st.floats(allow_nan=False, allow_infinity=False)
+shares, times = st.floats(0, 1), st.floats(0, allow_infinity=False)
 tokens = st.builds(
     TokenText, st.integers(0, 2**31), texts, st.none() | st.binary(max_size=4).map(lambda b: b.hex(" ")), st.booleans()
 )
-tops = st.lists(st.builds(Alternative, tokens, numbers), max_size=2).map(tuple)
+tops = st.lists(st.builds(Alternative, tokens, shares), max_size=2).map(tuple)
 proposals = st.builds(
     Proposal,
     tokens,
-    numbers,
-    numbers,
-    st.none() | numbers,
-    numbers,
+    shares,
+    shares,
+    st.none() | shares,
+    shares,
     st.sampled_from(["accepted", "rejected", "ignored"]),
     tops,
     tops,
@@ -337,15 +337,15 @@ steps = st.builds(
     Step, st.integers(0, 99), st.lists(st.integers(0, 2**31), max_size=3).map(tuple),
     st.lists(texts, max_size=3).map(tuple),
     st.lists(tokens, max_size=3).map(tuple), st.lists(proposals, max_size=2).map(tuple),
-    st.none() | st.builds(Replacement, st.sampled_from(["recovered", "bonus"]), tokens, numbers, tops),
-    st.none() | texts, st.integers(0, 9), numbers, numbers, numbers, st.integers(0, 9), st.integers(1, 9),
+    st.none() | st.builds(Replacement, st.sampled_from(["recovered", "bonus"]), tokens, shares, tops),
+    st.none() | texts, st.integers(0, 9), times, times, times, st.integers(0, 9), st.integers(1, 9),
 )  # fmt: skip
 traces = st.builds(
     Trace, st.lists(steps, max_size=3).map(tuple), st.lists(st.integers(0, 9), max_size=3).map(tuple), texts,
     st.dictionaries(texts, st.none() | st.booleans() | st.integers() | texts | st.lists(texts, max_size=2), max_size=3),
     texts, texts, st.dictionaries(texts, st.none() | texts, max_size=2),
     st.sampled_from(["eos", "stop", "length", "cancelled", None]), texts, st.lists(texts, max_size=2).map(tuple),
-    st.dictionaries(texts, st.none() | texts, max_size=2), numbers,
+    st.dictionaries(texts, st.none() | texts, max_size=2), times,
 )  # fmt: skip
 
 
@@ -544,6 +544,77 @@ def test_a_damaged_trace_is_one_sentence(damage):
     damage(document)
     with pytest.raises(ValueError, match="trace"):
         Trace.from_json(json.dumps(document))
+
+
+def written():
+    """The document of a run of two steps, the second of which drafted two tokens."""
+    top = (Alternative(token(1), 0.5),)
+    drafted = replace(step("ar", "recovered", index=1), rows=2)
+    drafted = replace(
+        drafted,
+        proposals=tuple(replace(p, target_top=top, draft_top=top) for p in drafted.proposals),
+        replacement=replace(drafted.replacement, target_top=top),
+    )
+    trace = Trace((step(), drafted), (1, 2), "", {}, "model", "rejection", {}, "length", "2026-01-01")
+    return json.loads(trace.to_json())
+
+
+NO_SHARE = ["-0.1", "1.5", "1e999", "-1e999", "true", '"0.5"', "null"]
+NO_TIME = ["-1", "1e999", "false", "null", "1" + "0" * 400]
+NO_COUNT = ["-1", "1.0", "true", "null", '"1"']
+PROPOSAL, LAST = ("steps", 1, "proposals", 1), ("steps", 1, "replacement")
+WRONG = [
+    *(((*PROPOSAL, name), v) for name in ("p", "q", "accept_probability") for v in NO_SHARE),
+    *(((*PROPOSAL, "u"), v) for v in NO_SHARE if v != "null"),  # a token that was not tested has no u
+    *(((*PROPOSAL, "target_top", 0, "probability"), v) for v in NO_SHARE),
+    *(((*PROPOSAL, "draft_top", 0, "probability"), v) for v in NO_SHARE),
+    *(((*PROPOSAL, "draft_top", 0, "token_id"), v) for v in NO_COUNT),
+    *(((*PROPOSAL, "token_id"), v) for v in NO_COUNT),
+    *(((*PROPOSAL, "parent"), v) for v in ("1", "2", "-2", "0.0", "true", "false")),
+    *(((*LAST, "p"), v) for v in NO_SHARE),
+    *(((*LAST, "token_id"), v) for v in NO_COUNT),
+    *(((*LAST, "target_top", 0, "probability"), v) for v in NO_SHARE),
+    *((("steps", 1, name), v) for name in ("draft_ms", "verify_ms", "other_ms") for v in NO_TIME),
+    *((("steps", 1, name), v) for name in ("index", "prefill_tokens", "reused_prompt_tokens") for v in NO_COUNT),
+    *((("steps", 1, "rows"), v) for v in ("0", *NO_COUNT)),
+    *((("steps", 1, "emitted", 0), v) for v in NO_COUNT),
+    *((("steps", 1, "tokens", 0, "token_id"), v) for v in NO_COUNT),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), WRONG, ids=lambda v: v[:12] if isinstance(v, str) else v[-1])
+def test_a_number_that_no_run_writes_is_refused_with_its_step_and_field(path, value):
+    document = written()
+    assert Trace.from_json(json.dumps(document)).token_ids == [0, 0, 1]
+    place = document
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = "HERE"
+    field = next(part for part in reversed(path) if isinstance(part, str))
+    with pytest.raises(ValueError, match=rf"^this trace is not whole: in step 1\b.*, {field} must be") as refused:
+        Trace.from_json(json.dumps(document).replace('"HERE"', value))
+    assert "\n" not in str(refused.value)
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("queued_ms", -1, "in the run, queued_ms must be"),
+        ("prompt_token_ids", [1, -2], "in the prompt, prompt_token_ids must be a whole number of at least 0, not -2"),
+        ("prompt_token_ids", [True], "in the prompt, prompt_token_ids must be"),
+    ],
+)
+def test_a_number_outside_the_steps_that_no_run_writes_is_refused_too(name, value, says):
+    with pytest.raises(ValueError, match=says):
+        Trace.from_json(json.dumps({**written(), name: value}))
+
+
+def test_a_probability_that_rounding_has_carried_past_one_is_one():
+    document = written()
+    document["steps"][1]["proposals"][0]["accept_probability"] = 1 + 2e-16
+    document["steps"][1]["proposals"][0]["p"] = 1  # JSON knows one kind of number
+    assert Trace.from_json(json.dumps(document)).steps[1].proposals[0].p == 1
 
 
 def test_a_trace_with_nan_or_bottomless_nesting_is_refused():

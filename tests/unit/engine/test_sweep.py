@@ -84,6 +84,20 @@ def test_the_grid_is_the_product_without_duplicates_and_unquantised_weights_come
     assert points[0].key == "point/none/model/t0.0/b4/k3"
 
 
+def test_tree_sizes_are_a_list_of_the_grid_and_every_point_and_draft_curve_is_named_by_its_own():
+    plan = SweepPlan(ks=(1, 2), drafters=("suffix", "recycling"), tree_nodes=(8, 0, 8))
+    assert plan.tree_nodes == (8, 0)
+    assert plan.points == 2 * 2 * 2
+    keys = [t.key for t in plan.tasks]
+    assert len({*keys}) == len(keys)
+    assert [k for k in keys if "recycling" in k] == [
+        "draft/none/recycling/b1/n8", "draft/none/recycling/b1/n0",
+        "point/none/recycling/t0.0/b1/k1/n8", "point/none/recycling/t0.0/b1/k2/n8",
+        "point/none/recycling/t0.0/b1/k1/n0", "point/none/recycling/t0.0/b1/k2/n0",
+    ]  # fmt: skip
+    assert (plan.settings(2, 0.0, 8).tree_nodes, plan.settings(2, 0.0).tree_nodes) == (8, None)
+
+
 def test_without_unquantised_weights_there_is_nothing_to_hold_others_against():
     plan = SweepPlan(quantizations=("int8", "int4"))
     assert not plan.compares
@@ -108,6 +122,13 @@ def test_without_unquantised_weights_there_is_nothing_to_hold_others_against():
         ({"repeats": 0}, "repeats must be"),
         ({"rounds": 0}, "rounds must be"),
         ({"seed": -1}, "seed must be"),
+        ({"tree_nodes": ()}, "tree_nodes is empty"),
+        ({"tree_nodes": (65,), "drafters": ("suffix",)}, "tree_nodes must be a whole number from 0 to 64, not 65"),
+        ({"tree_nodes": (True,), "drafters": ("suffix",)}, "tree_nodes must be"),
+        ({"tree_nodes": (0, 8)}, "'prompt_lookup' drafts chains"),
+        ({"tree_nodes": (8,), "drafters": ("suffix", "model")}, "'model' drafts chains"),
+        ({"tree_nodes": (8,), "drafters": ("suffix",), "verifier": "block"}, "block verification judges chains"),
+        ({"k_control": "clever"}, "k_control must be one of fixed, heuristic, confidence, cost"),
     ],
 )
 def test_a_plan_that_means_nothing_is_refused_with_a_sentence(given, says):
@@ -119,7 +140,8 @@ def test_every_option_and_prompt_and_weight_is_part_of_the_configuration():
     base = configuration(PLAN, PROMPTS, ["w"])
     assert configuration(SweepPlan(ks=(1, 2, 3), max_new_tokens=6, rounds=1), [*PROMPTS], ["w"]) == base
     changed = {"ks": (1, 2), "temperatures": (0.5,), "batches": (2,), "quantizations": ("int8",), "max_new_tokens": 7,
-               "repeats": 2, "verifier": "match", "seed": 1, "rounds": 2, "drafters": ("model",)}  # fmt: skip
+               "repeats": 2, "verifier": "match", "seed": 1, "rounds": 2, "drafters": ("model",),
+               "tree_nodes": (0,), "k_control": "cost"}  # fmt: skip
     others = [configuration(replace(PLAN, **{name: value}), PROMPTS, ["w"]) for name, value in changed.items()]
     others += [configuration(PLAN, PROMPTS[:2], ["w"]), configuration(PLAN, PROMPTS, ["v"])]
     assert all(other != base for other in others)
@@ -350,6 +372,55 @@ def test_each_quantization_is_loaded_once_and_two_are_held_only_to_be_compared(c
     row = next(r for r in sweep(load, PROMPTS, plan).quantization if r.quantization == "int8")
     assert (row.interleaved, row.plain_ratio, row.plain_interval) == (False, 1.0, None)
     assert row.divergence == int8.divergence, "the reference outlives the weights"
+
+
+def test_a_sweep_stopped_at_one_tree_size_or_k_control_is_not_gone_on_with_at_another(pair, store, counted):
+    cancel = threading.Event()
+    plan = replace(PLAN, drafters=("recycling",), tree_nodes=(4,))
+    first = sweep(
+        lambda q: pair, PROMPTS, plan, store=store, progress=lambda *_: counted and cancel.set(), cancel=cancel
+    )
+    assert (first.complete, len(first.points)) == (False, 1)
+    others = [replace(plan, tree_nodes=(8,)), replace(plan, tree_nodes=(None,)), replace(plan, k_control="heuristic")]
+    for other in others:
+        report = sweep(lambda q: pair, PROMPTS, other, store=store)
+        assert (report.run_id != first.run_id, report.resumed) == (True, 0)
+    own = sweep(lambda q: pair, PROMPTS, plan, store=store)
+    assert (own.run_id, own.complete) == (first.run_id, True)
+    assert counted.count("point/none/recycling/t0.0/b1/k1/n4") == 2, "its own, and the one under another K control"
+
+
+def test_k_control_by_confidence_is_refused_for_a_drafter_that_has_none(pair, store):
+    plan = replace(PLAN, k_control="confidence", drafters=("suffix", "prompt_lookup"))
+    with pytest.raises(engine.EngineError, match="'prompt_lookup' does not say how sure it is"):
+        sweep(lambda q: pair, PROMPTS, plan, store=store)
+    assert store.runs() == []
+
+
+def test_a_point_decodes_with_the_tree_and_the_k_control_that_were_asked_for(pair, monkeypatch, one_thread):
+    seen = []
+    run = engine.sequence.make_drafter
+
+    def made(name, pair, settings, *rest):
+        seen.append((name, settings.tree_nodes, settings.k_control))
+        return run(name, pair, settings, *rest)
+
+    monkeypatch.setattr(engine.sequence, "make_drafter", made)
+    target = engine.Pair.from_models(tiny_llama(seed=3), None)
+    plan = SweepPlan(
+        ks=(2,), drafters=("recycling",), tree_nodes=(0, 6), k_control="heuristic", max_new_tokens=6, rounds=1,
+    )  # fmt: skip
+    report = sweep(lambda q: target, PROMPTS, plan)
+    assert report.failures == []
+    assert [p.tree_nodes for p in report.points] == [0, 6]
+    assert {asked for asked in seen if asked[0] == "recycling"} == {
+        ("recycling", None, "heuristic"), ("recycling", 0, "heuristic"), ("recycling", 6, "heuristic"),
+    }  # fmt: skip
+    for batch in (1, 2):
+        task = Task("point", "none", batch, "recycling", 0.0, 2, 6)
+        seen.clear()
+        measure_point(target, PROMPTS, plan, task, threading.Event())
+        assert {asked for asked in seen if asked[0] == "recycling"} == {("recycling", 6, "heuristic")}
 
 
 def test_a_point_of_batch_one_counts_what_compare_counts(pair):

@@ -100,6 +100,60 @@ def test_without_a_curve_or_a_draft_there_is_no_prediction():
     assert got.best_k[0].predicted_k is None
 
 
+def test_trees_and_a_controlled_k_have_no_prediction_for_theory_speaks_of_neither():
+    def found(drafter, **more):
+        plan = SweepPlan(ks=(1,), drafters=(drafter,), **more)
+        nodes = f"/n{plan.tree_nodes[0]}" if plan.tree_nodes[0] is not None else ""
+        got = report(plan, {
+            "verify/none/b1": verify(1, 1.0, 1.1), f"draft/none/{drafter}/b1{nodes}": draft(1, 0.1, 1),
+            f"point/none/{drafter}/t0.0/b1/k1{nodes}": point(1.2),
+        })  # fmt: skip
+        assert len(got.points) == 1
+        return got
+
+    assert found("suffix").points[0].predicted is not None
+    assert found("recycling", tree_nodes=(0,)).points[0].predicted is not None
+    assert found("recycling", verifier="block").points[0].predicted is not None
+    for drafter, more in (
+        ("suffix", {"tree_nodes": (4,)}), ("recycling", {}), ("suffix", {"k_control": "cost"}),
+    ):  # fmt: skip
+        got = found(drafter, **more)
+        assert got.points[0].predicted is None
+        assert (got.best_k[0].predicted, got.best_k[0].predicted_k) == (None, None)
+        assert got.break_even[0].words == "not reached up to batch 1; the 95% interval spans 1 at batch 1"
+
+
+def test_the_best_k_and_the_break_even_are_each_tree_sizes_own_and_every_label_says_which():
+    plan = SweepPlan(
+        ks=(1, 2), drafters=("suffix",), batches=(1, 2), tree_nodes=(None, 0, 8), k_control="cost",
+        quantizations=("none", "int8"),
+    )  # fmt: skip
+    ratios = {None: (1.1, 0.9), 0: (1.3, 1.2), 8: (1.5, 0.7)}
+    results = {
+        f"point/{q}/suffix/t0.0/b{batch}/k{k}{'' if n is None else f'/n{n}'}": point(ratio - 0.05 * (k == 1))
+        for q in plan.quantizations for n, of in ratios.items() for batch, ratio in zip((1, 2), of, strict=True)
+        for k in plan.ks
+    }  # fmt: skip
+    got = report(plan, results, prompts=10)
+    best = {(b.tree_nodes, b.batch): (b.k, b.ratio) for b in got.best_k if b.quantization == "none"}
+    assert best == {(None, 1): (2, 1.1), (None, 2): (0, 0.9), (0, 1): (2, 1.3), (0, 2): (2, 1.2),
+                    (8, 1): (2, 1.5), (8, 2): (0, 0.7)}  # fmt: skip
+    evens = {e.tree_nodes: e.batch for e in got.break_even if e.quantization == "none"}
+    assert evens == {None: 2, 0: None, 8: 2}
+    assert got.verdict.startswith("1.50x at K=2 (none, suffix, T=0, batch 1, tree 8, K control cost)")
+    row = got.quantization[0]
+    assert (row.best_ratio, row.best_k, row.best_tree_nodes) == (1.5, 2, 8)
+    document = json.loads(json.dumps(got.as_dict(), allow_nan=False))
+    names = [a["name"] for a in document["arms"] if a["name"] != "plain"]
+    assert len({*names}) == len(names) == got.plan.points
+    assert names[:4:2] == ["suffix k=1 T=0 batch=1 none, K control cost",
+                           "suffix k=1 T=0 batch=1 none, no tree, K control cost"]  # fmt: skip
+    assert {(a["tree_nodes"], a["k_control"]) for a in document["arms"]} == {(n, "cost") for n in ratios}
+    assert {p["tree_nodes"] for p in document["points"]} == {b["tree_nodes"] for b in document["best_k"]} == {*ratios}
+    assert document["settings"]["tree_nodes"] == [None, 0, 8]
+    assert document["settings"]["k_control"] == "cost"
+
+
 def batches(*best):
     """Points of batches 1, 2, 4, ... whose better K has that ratio; theory says the same of the curves."""
     plan = SweepPlan(ks=(1, 2), batches=tuple(2**i for i in range(len(best))))
