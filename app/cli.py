@@ -11,8 +11,11 @@ import typer
 
 from app import (
     cli_bench_ttft,
+    cli_claims,
     cli_models,
     cli_peers,
+    cli_prices,
+    cli_project,
     cli_runs,
     cli_sweep,
     cli_train,
@@ -52,10 +55,13 @@ app = typer.Typer(
 )  # fmt: skip
 app.add_typer(cli_models.app, name="models")
 app.add_typer(cli_runs.app, name="runs")
+app.add_typer(cli_prices.app, name="prices")
+app.add_typer(cli_claims.app, name="claims")
 
 
 @app.command()
 def generate(
+    context: typer.Context,
     prompt: Annotated[str, typer.Argument(help="The prompt; - reads it from standard input.")],
     pair: PairOption = None,
     target: TargetOption = None,
@@ -110,10 +116,10 @@ def generate(
         if prompt == "-" and sys.stdin is None:
             raise engine.EngineError("there is no standard input to read the prompt from; give it as an argument")
         text = sys.stdin.read() if prompt == "-" else prompt
-        loaded = command.load(
-            pair, target, draft, device, dtype, trust_remote_code, quantization, command.heads(head)
-        )  # fmt: skip
+        heads = command.heads(head)
+        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code, quantization, heads)
         name = command.drafter(drafter, loaded)
+        command.check_used(context, name, loaded, k_control, heads)
         terminal.show_lossy(verifier)
         with command.interrupt() as cancel:
             run = engine.stream(loaded, text, settings, name, verifier, cancel, alternatives, chat)
@@ -143,6 +149,7 @@ def generate(
 
 @app.command()
 def bench(
+    context: typer.Context,
     pair: PairOption = None,
     target: TargetOption = None,
     draft: DraftOption = None,
@@ -185,21 +192,20 @@ def bench(
         if profile and shared_prefix is not None:
             raise engine.EngineError("--profile looks at a suite's steps; give it without --shared-prefix")
         lengths = cli_bench_ttft.lengths_of(shared_prefix) if shared_prefix is not None else ()
-        loaded = command.load(
-            pair, target, draft, device, dtype, trust_remote_code, quantization, command.heads(head)
-        )  # fmt: skip
+        heads = command.heads(head)
+        loaded = command.load(pair, target, draft, device, dtype, trust_remote_code, quantization, heads)
+        name = command.drafter(drafter, loaded)
+        command.check_used(context, name, loaded, k_control, heads)
         if lengths:
             cli_bench_ttft.shared_prefix(
-                loaded, lengths, prompts if data or category else None, settings, command.drafter(drafter, loaded),
-                verifier, repeats, save, as_json,
+                loaded, lengths, prompts if data or category else None, settings, name, verifier, repeats, save,
+                as_json,
             )  # fmt: skip
             return
         terminal.show_lossy(verifier)
         started_at = datetime.now(UTC).isoformat(timespec="seconds")
         with terminal.progress_bar("decoding") as step, command.interrupt() as cancel:
-            result = engine.compare(
-                loaded, prompts, settings, command.drafter(drafter, loaded), verifier, repeats, step, cancel
-            )
+            result = engine.compare(loaded, prompts, settings, name, verifier, repeats, step, cancel)
         if not as_json:
             terminal_bench.show_comparison(result, len(prompts) * repeats)
         parts = command.profiled(loaded, prompts, settings, result, verifier) if profile and result.complete else []
@@ -268,6 +274,7 @@ def serve(
 
 
 app.command()(cli_peers.peers)
+app.command()(cli_project.project)
 app.command()(cli_sweep.sweep)
 app.command()(cli_train.train_head)
 

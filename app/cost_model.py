@@ -180,7 +180,7 @@ def _basis(measured: Measured) -> str:
 
 def _explain(p: Projection, measured: Measured) -> str:
     """The projection's own derivation and every input with its label, one a line."""
-    inputs = [f"{a.name}: {a.value if isinstance(a.value, str) else f'{a.value:g}'} ({a.label})" for a in p.assumptions]
+    inputs = [str(a) for a in p.assumptions]
     run = f"the run: measured on {measured.where}; {_basis(measured)}"
     return "\n".join([f"sequences at once: {p.batch}", run, p.formula, p.memory, *inputs])
 

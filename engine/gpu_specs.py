@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import csv
+import difflib
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from engine.errors import EngineError
+
 DEFAULT_SPECS = Path(__file__).parent / "data" / "gpu_specs.csv"
 _REQUIRED = ("mem_gb", "mem_bw_tb_s", "bf16_dense_tflops", "tdp_w")
-_OPTIONAL = ("fp8_dense_tflops", "fp4_dense_tflops")
-_TEXT = ("gpu", "notes", "source")
+_OPTIONAL = ("fp8_dense_tflops", "fp4_dense_tflops", "link_gb_s")
+_TEXT = ("gpu", "notes", "source", "link", "link_source")
 
 
 @dataclass(frozen=True)
 class GpuSpec:
-    """Data sheet figures of one GPU, quoted: GB of 1e9 bytes, TB/s, dense (not sparse) TFLOPS, W."""
+    """Data sheet figures of one GPU, quoted: GB of 1e9 bytes, TB/s, dense (not sparse) TFLOPS, W.
+
+    link: what joins it to the others of its server; link_gb_s: GB/s of all of a GPU's links, both directions together,
+    as data sheets print it; None where it is not known.
+    """
 
     name: str
     mem_gb: float
@@ -27,6 +35,9 @@ class GpuSpec:
     tdp_w: float
     notes: str
     source: str
+    link: str = ""
+    link_gb_s: float | None = None
+    link_source: str = ""
 
 
 class SpecError(ValueError):
@@ -37,7 +48,7 @@ def load_gpu_specs(path: str | Path | None = None) -> dict[str, GpuSpec]:
     """GPU name -> figures, from the file that ships with the package or from one of the same columns.
 
     Raises SpecError on a missing column, a name used twice, a number that is blank where it is needed,
-    zero, negative or not finite, and a missing source.
+    zero, negative or not finite, and a missing source, the link's own included.
     """
     file = Path(path) if path is not None else DEFAULT_SPECS
     with file.open(encoding="utf-8-sig", newline="") as stream:
@@ -53,6 +64,9 @@ def load_gpu_specs(path: str | Path | None = None) -> dict[str, GpuSpec]:
                 raise SpecError(f"{where}, column gpu: {name!r} is blank or used twice")
             if not source:
                 raise SpecError(f"{where}, column source: a figure without a source is not usable")
+            link_source = (row["link_source"] or "").strip()
+            if row["link_gb_s"] and not link_source:
+                raise SpecError(f"{where}, column link_source: a figure without a source is not usable")
             figure = {
                 column: _figure(row[column], f"{where}, column {column}")
                 for column in (*_REQUIRED, *_OPTIONAL)
@@ -68,8 +82,28 @@ def load_gpu_specs(path: str | Path | None = None) -> dict[str, GpuSpec]:
                 tdp_w=figure["tdp_w"],
                 notes=(row["notes"] or "").strip(),
                 source=source,
+                link=(row["link"] or "").strip(),
+                link_gb_s=figure.get("link_gb_s"),
+                link_source=link_source,
             )
     return specs
+
+
+def find_gpu(name: str, specs: Mapping[str, GpuSpec] | None = None) -> GpuSpec:
+    """By its name or by a part that only one name has ("h200"). Raises EngineError that lists the near names."""
+    table = load_gpu_specs() if specs is None else specs
+    wanted = " ".join(name.casefold().split()).removeprefix("nvidia ")
+    exact = [spec for key, spec in table.items() if key.casefold() == wanted]
+    holding = [spec for key, spec in table.items() if wanted and wanted in key.casefold()]
+    found = exact or holding
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise EngineError(f"{name!r} is several GPUs: {', '.join(spec.name for spec in found)}")
+    by_key = {key.casefold(): key for key in table}
+    close = [by_key[key] for key in difflib.get_close_matches(wanted, by_key, n=3, cutoff=0.4)]
+    near = f"near it: {', '.join(close)}" if close else f"choose from {', '.join(table)}"
+    raise EngineError(f"no GPU {name!r} in the table; {near}")
 
 
 def _figure(text: str | None, where: str) -> float:

@@ -1,8 +1,9 @@
 """GPUs as the engine sees them: specifications, model shapes, the time of a forward, and what fits in memory.
 
 Every time here is projected. The roofline says that a forward takes the longer of reading the weights and
-keys, and multiplying; real kernels reach a share of both, so the share is an explicit, assumed input.
-`engine.projection` carries a measured run to them.
+keys, and multiplying; real kernels reach a share of both, so the shares are explicit inputs: assumed here, fitted to
+published results in `engine.calibration`. `engine.projection` carries a measured run to them, `engine.validation` says
+how far off that has been, `engine.model_shapes` knows published models by name.
 """
 
 from __future__ import annotations

@@ -5,189 +5,247 @@ Nothing here is measured but the counts that come in; every second and speed tha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
+from engine.calibration import fitted_efficiency
+from engine.communication import link_gb_s
+from engine.draft_cost import Draft
+from engine.efficiency import DEFAULT_FORWARD_OVERHEAD_S, Efficiency
 from engine.gpu_specs import GpuSpec
 from engine.hardware import explain_fit, fits, memory_plan
-from engine.roofline import DEFAULT_EFFICIENCY, DEFAULT_FORWARD_OVERHEAD_S, Bound, StepTime, decode_step
-from engine.shape import ModelShape
-from engine.stats import Stats
+from engine.labels import Assumption, Label
+from engine.precision import BF16, Precision
+from engine.request_time import ArmTime, RequestTimes, request_times
+from engine.roofline import Binding, Bound, StepTime
+from engine.shape import ModelShape, at_precision
+from engine.step_counts import StepCounts
+from engine.validation import ErrorBand, shipped_error_band
 
-Label = Literal["measured", "projected", "quoted", "assumed"]
-
-
-@dataclass(frozen=True, slots=True)
-class StepCounts:
-    """What a run did, as counts: they depend on the text and the draft, not on the hardware.
-
-    prompt_tokens and output_tokens: a request's, on average. decode_steps: steps behind the first, which reads the
-    prompt and emits one token. drafted_steps: those of them that verified a draft. proposed: drafted tokens in all.
-    Raises ValueError for counts that no run can have.
-    """
-
-    prompt_tokens: float
-    output_tokens: float
-    decode_steps: float
-    drafted_steps: float
-    proposed: float
-
-    def __post_init__(self) -> None:
-        if not (self.prompt_tokens >= 1 and self.output_tokens >= 1):  # NaN fails too
-            raise ValueError("a request has at least one prompt token and one output token")
-        if not (0 <= self.drafted_steps <= self.decode_steps <= self.output_tokens - 1):
-            raise ValueError("drafted steps are some of the decode steps, and each of those emits a token at least")
-        if not (self.drafted_steps <= self.proposed) or (self.proposed > 0) != (self.drafted_steps > 0):
-            raise ValueError("a drafted step proposes a token at least, and no other step does")
-
-    @classmethod
-    def of(cls, stats: Stats) -> StepCounts:
-        """Of a measured run, or the average of the runs that were pooled."""
-        runs = stats.runs
-        if not runs:
-            raise ValueError("nothing was decoded, so there is nothing to carry to another GPU")
-        counts = (stats.prompt_tokens, stats.output_tokens, stats.steps - runs, stats.drafted_steps, stats.proposed)
-        return cls(*(n / runs for n in counts))
-
-    @property
-    def width(self) -> float:
-        """Proposals in a drafted step, on average."""
-        return self.proposed / self.drafted_steps if self.drafted_steps else 0.0
-
-
-class Assumption(NamedTuple):
-    """One input of a projection; `label` says what kind of number it is."""
-
-    name: str
-    value: float | int | str
-    label: Label
+__all__ = ["ArmTime", "Assumption", "Draft", "Label", "Projection", "StepCounts", "project"]
 
 
 @dataclass(frozen=True)
 class Projection:
     """Output tokens per second of one replica on `gpus` GPUs, all `batch` rows together, with a derivation.
 
-    Both speeds are output tokens over the time of whole requests, the prompt's reading included.
-    `bound_by` speaks of forwards that verify a draft, `plain_bound_by` of the plain ones.
+    Both speeds are output tokens over the time of whole requests, the prompt's reading included. plain and speculative:
+    the seconds behind them, prefill and decode apart. `bound_by` and `binding` speak of forwards that verify a draft,
+    `plain_bound_by` and `plain_binding` of the plain ones: the higher side of the roofline, and what takes most of all.
+    error_band: how far such projections, of one sequence or of several at a time, were from published results.
     """
 
     gpu: str
     gpus: int
     batch: int
-    plain_tokens_per_second: float
-    speculative_tokens_per_second: float
-    speedup: float
+    prompt_tokens: float
+    output_tokens: float
+    plain: ArmTime
+    speculative: ArmTime
     bound_by: Bound
     plain_bound_by: Bound
-    plain_step_s: float
-    verify_step_s: float
+    binding: Binding
+    plain_binding: Binding
+    plain_step: StepTime
+    verify_step: StepTime
     draft_s: float
     fits: bool
     memory: str
     formula: str
     assumptions: tuple[Assumption, ...]
+    error_band: ErrorBand
     provenance: Literal["projected"] = "projected"
+
+    @property
+    def plain_tokens_per_second(self) -> float:
+        return self.plain.tokens_per_second
+
+    @property
+    def speculative_tokens_per_second(self) -> float:
+        return self.speculative.tokens_per_second
+
+    @property
+    def speedup(self) -> float:
+        """Plain over speculative seconds; below 1 is a slow-down."""
+        return self.plain.seconds / self.speculative.seconds
+
+    @property
+    def plain_step_s(self) -> float:
+        return self.plain_step.seconds
+
+    @property
+    def verify_step_s(self) -> float:
+        return self.verify_step.seconds
+
+    @property
+    def time_to_first_token_s(self) -> float:
+        """Of a plain request that finds the GPU free; `speculative.time_to_first_token_s` has the draft's reading
+        too."""
+        return self.plain.time_to_first_token_s
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready, seconds and tokens as plain numbers."""
+        plain, speculative = (
+            {
+                "output_tokens_per_second": arm.tokens_per_second,
+                "time_to_first_token_s": arm.time_to_first_token_s,
+                "prefill_s_per_request": arm.prefill_s_per_request,
+                "decode_s_per_request": arm.decode_s_per_request,
+            }
+            for arm in (self.plain, self.speculative)
+        )
+        return {
+            "provenance": self.provenance,
+            **{name: getattr(self, name) for name in ("gpu", "gpus", "batch", "prompt_tokens", "output_tokens")},
+            "plain": plain | {"step_s": self.plain_step.seconds, "binding": self.plain_binding},
+            "speculative": speculative
+            | {"verify_s": self.verify_step.seconds, "draft_s": self.draft_s, "binding": self.binding},
+            "speedup": self.speedup,
+            "plain_step": self.plain_step._asdict(),
+            "verify_step": self.verify_step._asdict(),
+            "fits": self.fits,
+            "memory": self.memory,
+            "formula": self.formula,
+            "inputs": [a._asdict() for a in self.assumptions],
+            "error_band": asdict(self.error_band),
+        }
 
 
 def project(
     shape: ModelShape,
     gpu: GpuSpec,
     counts: StepCounts,
-    draft_shape: ModelShape | None = None,
+    draft: ModelShape | Draft | None = None,
     *,
-    context_tokens: int = 1024,
+    context_tokens: float = 1024,
     batch: int = 1,
     gpus: int = 1,
-    efficiency: float = DEFAULT_EFFICIENCY,
+    precision: Precision | None = None,
+    kv_bytes_per_element: float = 2.0,
+    efficiency: float | Efficiency | None = None,
     overhead_s: float = DEFAULT_FORWARD_OVERHEAD_S,
-    counts_label: Label = "measured",
+    counts_label: Label | None = None,
 ) -> Projection:
     """What the run's steps would take on `gpu`. Speculation may come out slower; that is shown, not hidden.
 
-    plain: read the prompt, then one forward a token. speculative: read the prompt (with the draft model too, where
-    there is one), then the run's own steps: those that drafted cost a forward of 1 + width tokens and `width` forwards
-    of the draft, the others a plain forward. Drafting without a draft model (prompt lookup) takes no time.
-    Raises ValueError when a number is out of range.
+    plain: read the prompt, then one forward a token. speculative: read the prompt (with the draft too, where it does),
+    then the run's own steps: those that drafted cost the draft and a forward of 1 + width tokens, the others a plain
+    forward. draft: a model's shape, or any `Draft`; None is a lookup that takes no time. precision: of the target's
+    weights; the shape's own bytes at BF16's arithmetic unless given. efficiency: fitted to published results, or
+    assumed where there are none, unless given; one number stands for both shares without further overheads. Raises
+    ValueError when a number is out of range.
     """
-
-    def forward(model: ModelShape, width: float, on_gpus: int, cached: int = context_tokens) -> StepTime:
-        return decode_step(
-            model, gpu, width, cached, batch, gpus=on_gpus, efficiency=efficiency, overhead_s=overhead_s
-        )  # fmt: skip
-
-    plain, verify = forward(shape, 1, gpus), forward(shape, counts.width + 1, gpus)
-    prompt_s = forward(shape, counts.prompt_tokens, gpus, 0).seconds
-    draft_s = draft_prompt_s = 0.0
-    if draft_shape is not None:
-        draft_s = counts.width * forward(draft_shape, 1, 1).seconds
-        draft_prompt_s = forward(draft_shape, counts.prompt_tokens, 1, 0).seconds
-    undrafted = counts.decode_steps - counts.drafted_steps
-    plain_s = prompt_s + (counts.output_tokens - 1) * plain.seconds
-    speculative_s = (
-        prompt_s + draft_prompt_s + counts.drafted_steps * (draft_s + verify.seconds) + undrafted * plain.seconds
-    )
-    plain_speed = batch * counts.output_tokens / plain_s
-    speculative_speed = batch * counts.output_tokens / speculative_s
-    plan = memory_plan(shape, draft_shape, context_tokens, batch, round(counts.width))
+    held = precision or BF16
+    if precision is not None:
+        shape = at_precision(shape, precision.bytes_per_param)
+    if isinstance(draft, ModelShape):
+        draft = Draft.model(draft)
+    draft = draft or Draft.lookup()
+    share = Efficiency.of(fitted_efficiency(gpu, shape, held) if efficiency is None else efficiency)
+    times = request_times(
+        shape, gpu, counts, draft, context_tokens=context_tokens, efficiency=share, batch=batch, gpus=gpus,
+        precision=held, kv_bytes_per_element=kv_bytes_per_element, overhead_s=overhead_s,
+    )  # fmt: skip
+    plan = memory_plan(
+        shape, draft.shape, round(context_tokens), batch, round(counts.width), kv_bytes_per_element
+    )  # fmt: skip
+    plain, verify = times.plain_step, times.verify_step
+    given: Label = counts_label or counts.label
     return Projection(
         gpu=gpu.name,
         gpus=gpus,
         batch=batch,
-        plain_tokens_per_second=plain_speed,
-        speculative_tokens_per_second=speculative_speed,
-        speedup=speculative_speed / plain_speed,
+        prompt_tokens=counts.prompt_tokens,
+        output_tokens=counts.output_tokens,
+        plain=times.plain,
+        speculative=times.speculative,
         bound_by=verify.bound_by,
         plain_bound_by=plain.bound_by,
-        plain_step_s=plain.seconds,
-        verify_step_s=verify.seconds,
-        draft_s=draft_s,
+        binding=verify.binding,
+        plain_binding=plain.binding,
+        plain_step=plain,
+        verify_step=verify,
+        draft_s=times.draft_s,
         fits=fits(plan, gpu, gpus),
         memory=explain_fit(plan, gpu, gpus),
-        formula="\n".join(
-            [
-                f"{gpus} x {gpu.name}: {gpu.mem_bw_tb_s:g} TB/s and {gpu.bf16_dense_tflops:g} BF16 TFLOPS each, "
-                f"at {efficiency:g} of both",
-                f"weights read by a plain forward: {shape.params_read(batch) * shape.bytes_per_param / 1e9:.4g} GB "
-                f"({shape.params_read(batch):.4g} parameters x {shape.bytes_per_param:g} bytes); keys and values: "
-                f"{batch * context_tokens * shape.kv_bytes_per_token() / 1e9:.4g} GB",
-                f"multiplications: 2 x {shape.matmul_params:.4g} a token",
-                f"plain forward, 1 token a row: {_explain(plain)}",
-                f"verify forward, {counts.width + 1:.3g} tokens a row: {_explain(verify)}",
-                f"draft: {draft_s * 1e3:.4g} ms a drafted step, "
-                + ("forwards of the draft model" if draft_shape else "no draft model"),
-                f"reading {counts.prompt_tokens:g} prompt tokens: {(prompt_s + draft_prompt_s) * 1e3:.4g} ms",
-                f"plain: {counts.output_tokens:g} tokens in {prompt_s * 1e3:.4g} + {counts.output_tokens - 1:g} x "
-                f"{plain.seconds * 1e3:.4g} = {plain_s * 1e3:.4g} ms, x {batch} row(s) = {plain_speed:.4g} tok/s",
-                f"speculative: {counts.output_tokens:g} tokens in {(prompt_s + draft_prompt_s) * 1e3:.4g} + "
-                f"{counts.drafted_steps:g} x {(draft_s + verify.seconds) * 1e3:.4g} + {undrafted:g} x "
-                f"{plain.seconds * 1e3:.4g} = {speculative_s * 1e3:.4g} ms, x {batch} row(s) = "
-                f"{speculative_speed:.4g} tok/s",
-                f"speed-up: {speculative_speed / plain_speed:.4g}",
-            ]
-        ),
+        formula=_formula(shape, gpu, counts, draft, times, share, held, context_tokens, batch, gpus,
+                         kv_bytes_per_element),
         assumptions=(
-            Assumption("prompt tokens", counts.prompt_tokens, counts_label),
-            Assumption("output tokens", counts.output_tokens, counts_label),
-            Assumption("steps behind the first", counts.decode_steps, counts_label),
-            Assumption("of them with a draft", counts.drafted_steps, counts_label),
-            Assumption("proposals a drafted step", counts.width, counts_label),
+            Assumption("prompt tokens", counts.prompt_tokens, given),
+            Assumption("output tokens", counts.output_tokens, given),
+            Assumption("steps behind the first", counts.decode_steps, given),
+            Assumption("of them with a draft", counts.drafted_steps, given),
+            Assumption("proposals a drafted step", counts.width, given),
             Assumption("gpu figures", gpu.source, "quoted"),
-            Assumption("efficiency", efficiency, "assumed"),
+            *share.assumptions(),
             Assumption("forward overhead, s", overhead_s, "assumed"),
+            *_link(gpu, gpus),
             Assumption("context, tokens", context_tokens, "assumed"),
             Assumption("batch", batch, "assumed"),
             Assumption("bytes a parameter", shape.bytes_per_param, "assumed"),
-            Assumption("acceptance on the GPU", "as measured here, whatever the precision there", "assumed"),
-            Assumption("arithmetic", "dense BF16; attention arithmetic left out", "assumed"),
-            Assumption("drafting without a draft model", "takes no time", "assumed"),
+            Assumption("bytes of a key or value", kv_bytes_per_element, "assumed"),
+            Assumption("acceptance on the GPU", "as it came in, whatever the precision there", "assumed"),
+            Assumption("arithmetic", f"{held.peak(gpu).name}; attention in BF16", "quoted"),
+            Assumption("host seconds of a drafted step", draft.seconds, draft.label, draft.name),
             Assumption("experts of different tokens", "drawn independently and evenly", "assumed"),
-            Assumption("several GPUs", "share the target evenly, talk at no cost; the draft uses one", "assumed"),
+            Assumption("error band", str(shipped_error_band(batch)), "measured", "predicted against published"),
         ),
+        error_band=shipped_error_band(batch),
+    )  # fmt: skip
+
+
+def _link(gpu: GpuSpec, gpus: int) -> tuple[Assumption, ...]:
+    if gpus == 1:
+        return ()
+    known = gpu.link_gb_s is not None
+    basis = f"{gpu.link}, {gpu.link_source}" if known else "PCIe Gen4 x16"
+    return (
+        Assumption("link, GB/s both ways", link_gb_s(gpu), "quoted" if known else "assumed", basis),
+        Assumption("GPUs", "of one server; split every layer evenly, add up twice in each", "assumed"),
     )
 
 
+def _formula(
+    shape: ModelShape, gpu: GpuSpec, counts: StepCounts, draft: Draft, times: RequestTimes, share: Efficiency,
+    precision: Precision, context_tokens: float, batch: int, gpus: int, kv_bytes_per_element: float,
+) -> str:  # fmt: skip
+    plain, fast, peak = times.plain, times.speculative, precision.peak(gpu)
+    undrafted = counts.decode_steps - counts.drafted_steps
+    read = shape.params_read(batch)
+    drafting = f"forwards of the {draft.name}" if draft.shape else "no draft model"
+    return "\n".join(
+        [
+            f"{gpus} x {gpu.name}: {gpu.mem_bw_tb_s:g} TB/s at {share.memory:.3g}, {peak.tflops:g} TFLOPS {peak.name} "
+            f"at {share.compute:.3g}, each",
+            f"weights read by a plain forward: {read * shape.bytes_per_param / 1e9:.4g} GB ({read:.4g} parameters x "
+            f"{shape.bytes_per_param:g} bytes); keys and values: "
+            f"{batch * context_tokens * shape.kv_bytes_per_token(kv_bytes_per_element) / 1e9:.4g} GB",
+            f"multiplications: 2 x {shape.matmul_params:.4g} a token",
+            f"plain forward, 1 token a row: {_explain(times.plain_step)}",
+            f"verify forward, {counts.width + 1:.3g} tokens a row: {_explain(times.verify_step)}",
+            f"draft: {_ms(times.draft_s)} a drafted step, {drafting}",
+            f"reading {counts.prompt_tokens:g} prompt tokens: {_ms(fast.prompts_s)}; of one row alone "
+            f"{_ms(fast.time_to_first_token_s)}",
+            f"plain: {counts.output_tokens:g} tokens in {plain.prompts_s * 1e3:.4g} + {counts.output_tokens - 1:g} x "
+            f"{times.plain_step.seconds * 1e3:.4g} = {_ms(plain.seconds)}, x {batch} row(s) = "
+            f"{plain.tokens_per_second:.4g} tok/s",
+            f"speculative: {counts.output_tokens:g} tokens in {fast.prompts_s * 1e3:.4g} + {counts.drafted_steps:.4g} "
+            f"x {(times.draft_s + times.verify_step.seconds) * 1e3:.4g} + {undrafted:.4g} x "
+            f"{times.plain_step.seconds * 1e3:.4g} = {_ms(fast.seconds)}, x {batch} row(s) = "
+            f"{fast.tokens_per_second:.4g} tok/s",
+            f"speed-up: {plain.seconds / fast.seconds:.4g}",
+        ]
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.4g} ms"
+
+
 def _explain(step: StepTime) -> str:
+    talk = f"communication {_ms(step.communication_s)} + " if step.communication_s else ""
     return (
-        f"max(memory {step.memory_s * 1e3:.4g} ms, compute {step.compute_s * 1e3:.4g} ms) + "
-        f"overhead {step.overhead_s * 1e3:.4g} ms = {step.seconds * 1e3:.4g} ms ({step.bound_by}-bound)"
+        f"max(memory {_ms(step.memory_s)} of which keys and values {_ms(step.kv_s)}, compute {_ms(step.compute_s)}) + "
+        f"{talk}overhead {_ms(step.overhead_s)} = {_ms(step.seconds)} ({step.bound_by}-bound; most goes to "
+        f"{step.binding})"
     )

@@ -32,7 +32,8 @@ class ModelShape:
     """`n_active_params` is what one token uses, embeddings included (the published "A3B" sense).
 
     `lookup_params` is an input embedding of its own, of which only single rows are read (0 when it is tied
-    to the output). `expert_params` is one routed expert, summed over all layers that have experts.
+    to the output). `expert_params` is one routed expert, summed over all layers that have experts. `query_heads` 0: not
+    known, and the arithmetic of attention is left out.
     """
 
     n_params: int
@@ -47,6 +48,7 @@ class ModelShape:
     experts: int = 0
     experts_per_token: int = 0
     expert_params: int = 0
+    query_heads: int = 0
 
     def __post_init__(self) -> None:
         for name in ("n_params", "n_active_params", "layers", "hidden", "kv_heads", "head_dim", "vocab"):
@@ -107,6 +109,7 @@ class ModelShape:
             experts=experts if expert_layers else 0,
             experts_per_token=per_token,
             expert_params=expert_params,
+            query_heads=heads,
         )
         if n_params is None:
             return counted
@@ -140,6 +143,11 @@ class ModelShape:
     def kv_bytes_per_token(self, bytes_per_element: float = 2.0) -> float:
         """Bytes of keys and values that one token leaves in the cache, over all layers."""
         return 2 * self.layers * self.kv_heads * self.head_dim * bytes_per_element
+
+
+def at_precision(shape: ModelShape, bytes_per_param: float) -> ModelShape:
+    """The same model with its weights held in so many bytes a parameter."""
+    return replace(shape, bytes_per_param=bytes_per_param)
 
 
 class _Reader:

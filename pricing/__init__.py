@@ -1,20 +1,40 @@
 """Money: price tables and the cost of generated tokens. No torch, no gradio, no network."""
 
 from pricing.cost import CostRow, Throughput, cost_table, format_usd, saving_share, usd_per_million_tokens
-from pricing.export.csv import to_csv
+from pricing.diff import PriceDiff, accept, diff_tables
+from pricing.export.csv import prices_to_csv, to_csv
+from pricing.fx import Converted, Rate, RateError, Rates
+from pricing.imports import ImportedPrices, Reading, import_prices
+from pricing.money import format_money, format_unit_price
 from pricing.rows import PriceRow
-from pricing.tables import Fault, PriceError, PriceTable, load_prices
+from pricing.tables import Fault, PriceError, PriceTable, load_prices, load_prices_with_own
+from pricing.tcmb import read_bulletin
 
 __all__ = [
+    "Converted",
     "CostRow",
     "Fault",
+    "ImportedPrices",
+    "PriceDiff",
     "PriceError",
     "PriceRow",
     "PriceTable",
+    "Rate",
+    "RateError",
+    "Rates",
+    "Reading",
     "Throughput",
+    "accept",
     "cost_table",
+    "diff_tables",
+    "format_money",
+    "format_unit_price",
     "format_usd",
+    "import_prices",
     "load_prices",
+    "load_prices_with_own",
+    "prices_to_csv",
+    "read_bulletin",
     "saving_share",
     "to_csv",
     "usd_per_million_tokens",

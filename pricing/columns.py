@@ -35,6 +35,7 @@ class Numbers:
             raise ValueError(f"there is no number called {unknown} in the scenario {scenario.name}")
         if len({len(values) for values in self._drawn.values()}) > 1:
             raise ValueError("every drawn number needs equally many draws")
+        self._columns = dict(self._drawn)
         self.draws = next((len(values) for values in self._drawn.values()), 1)
 
     def nothing(self, months: int) -> Array:
@@ -42,7 +43,9 @@ class Numbers:
         return column([0.0] * self.draws) + 0.0 * array(range(months)).reshape(1, -1)
 
     def __call__(self, path: str) -> Array:
-        return self._drawn[path] if path in self._drawn else column([self._figures[path].value])
+        if path not in self._columns:  # asked for once an option, and as a column costs more than the sums on it
+            self._columns[path] = column([self._figures[path].value])
+        return self._columns[path]
 
 
 def ceiling(values: Array) -> Array:

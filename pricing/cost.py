@@ -12,16 +12,15 @@ import numbers
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
-from decimal import ROUND_HALF_EVEN, Context, Decimal
 from typing import Literal, get_args
 
+from pricing.money import format_unit_price
 from pricing.rows import PriceRow, finite, shown
 from pricing.tables import PriceTable
 
 Provenance = Literal["measured", "projected", "assumed"]
 SECONDS_PER_HOUR = 3600
 TOKENS_PER_MILLION = 1e6
-_SMALLEST_SHOWN_USD = Decimal("0.000001")
 
 
 def usd_per_million_tokens(
@@ -60,21 +59,7 @@ def format_usd(value: float | None, significant: int = 4) -> str:
 
     A tiny price is "<$0.000001", never "$0.00".
     """
-    if significant < 1:
-        raise ValueError(f"significant must be at least 1, not {significant}")
-    number = finite(value)
-    if number is None:
-        return "n/a"
-    amount = abs(Decimal(repr(number)))
-    if amount == 0:
-        return "$0"
-    sign = "-" if number < 0 else ""
-    if amount < _SMALLEST_SHOWN_USD:
-        return f"{sign}<$0.000001" if not sign else ">-$0.000001"
-    context = Context(prec=max(significant, amount.adjusted() + 1), rounding=ROUND_HALF_EVEN)
-    rounded = context.plus(amount)
-    decimals = max(0, significant - 1 - rounded.adjusted())
-    return f"{sign}${rounded:,.{decimals}f}"
+    return format_unit_price(value, "USD", "en", significant)
 
 
 @dataclass(frozen=True)
@@ -103,7 +88,10 @@ class Throughput:
 
 @dataclass(frozen=True)
 class CostRow:
-    """One price against one throughput. tokens/s are of one replica, `usd_per_hour` of the whole instance."""
+    """One price against one throughput. tokens/s are of one replica, prices per hour of the whole instance.
+
+    `per_hour` is in `currency`; the USD figures are None when that is another one: nothing converts a price silently.
+    """
 
     provider: str
     instance: str
@@ -116,8 +104,10 @@ class CostRow:
     stale: bool
     evidence: str
     source_url: str
-    usd_per_hour: float
-    usd_per_gpu_hour: float
+    currency: str
+    per_hour: float
+    usd_per_hour: float | None
+    usd_per_gpu_hour: float | None
     gpus_per_replica: int
     replicas: int
     usd_per_replica_hour: float | None
@@ -133,6 +123,7 @@ class CostRow:
     formula: str
     price_notes: str
     price_table_sha256: str
+    price_table_file: str
 
 
 def cost_table(
@@ -147,24 +138,26 @@ def cost_table(
 
     `throughputs` is keyed by `PriceRow.gpu_key` ("A100 SXM 40 GB": the 40 and 80 GB cards differ in speed);
     a GPU with no entry is not in the result. GPUs of an instance that no replica can use are billed all the
-    same. An instance with fewer GPUs than one replica needs has no cost. `today` decides which prices are
-    stale or superseded. Raises ValueError when `busy_share` is not in (0, 1]: every row would repeat the nonsense.
+    same. An instance with fewer GPUs than one replica needs has no cost, nor has a price in another currency than
+    USD. `today` decides which prices are stale or superseded. Raises ValueError when `busy_share` is not in (0, 1]:
+    every row would repeat the nonsense.
     """
     busy = _positive(busy_share)
     if busy is None or busy > 1:
         raise ValueError(f"busy_share must be a number above 0 and at most 1, not {shown(busy_share)}")
     day = today or date.today()
     rows = [
-        _cost_row(price, throughput, busy, day, prices.sha256)
+        _cost_row(price, throughput, busy, day, prices)
         for price in prices.select(include_superseded=include_superseded, today=day)
         if (throughput := throughputs.get(price.gpu_key)) is not None
     ]
     return sorted(rows, key=_cheapest_first)
 
 
-def _cost_row(price: PriceRow, speed: Throughput, busy_share: float, day: date, sha256: str) -> CostRow:
+def _cost_row(price: PriceRow, speed: Throughput, busy_share: float, day: date, prices: PriceTable) -> CostRow:
     replicas = price.gpu_count // speed.gpus
-    usd_per_replica_hour = price.usd_per_hour / replicas if replicas else None
+    usd_per_hour = price.usd_per_hour
+    usd_per_replica_hour = usd_per_hour / replicas if replicas and usd_per_hour is not None else None
     plain_speed, speculative_speed = speed.plain_tokens_per_second, speed.speculative_tokens_per_second
     plain = usd_per_million_tokens(usd_per_replica_hour, plain_speed, busy_share)
     speculative = usd_per_million_tokens(usd_per_replica_hour, speculative_speed, busy_share)
@@ -179,8 +172,10 @@ def _cost_row(price: PriceRow, speed: Throughput, busy_share: float, day: date, 
         as_of=price.as_of,
         stale=price.is_stale(day),
         evidence=price.evidence,
-        source_url=price.source_url,
-        usd_per_hour=price.usd_per_hour,
+        source_url=price.source,
+        currency=price.currency,
+        per_hour=price.per_hour,
+        usd_per_hour=usd_per_hour,
         usd_per_gpu_hour=price.usd_per_gpu_hour,
         gpus_per_replica=speed.gpus,
         replicas=replicas,
@@ -196,7 +191,8 @@ def _cost_row(price: PriceRow, speed: Throughput, busy_share: float, day: date, 
         how=speed.how,
         formula=_formula(price, speed, replicas, busy_share, plain, speculative),
         price_notes=price.notes,
-        price_table_sha256=sha256,
+        price_table_sha256=prices.sha256,
+        price_table_file=prices.file,
     )
 
 
@@ -210,6 +206,10 @@ def _formula(
 ) -> str:
     if not replicas:
         return f"no value: one replica needs {speed.gpus} GPUs and the instance has {price.gpu_count}"
+    if price.usd_per_hour is None:
+        return (
+            f"no value in USD: the price is {price.per_hour:g} {price.currency}/h; convert it at a rate that you name"
+        )
     unused = price.gpu_count - replicas * speed.gpus
     idle = f", {unused} of its GPUs unused but billed" if unused else ""
     replica = f"${price.usd_per_hour:g}/h for {price.gpu_count} x {price.gpu} / {replicas} replica(s){idle}"

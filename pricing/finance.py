@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 
 import numpy_financial
 
 from pricing.rows import finite
 
 WEEKS_PER_MONTH = 365 / 12 / 7
+_NOTHING = 1e-9  # of the largest flow: what rounding leaves of a difference has no sign
+_LARGEST_DISCOUNT = 1e6  # all but everything lost, each month
 
 
 def monthly_rate(yearly_rate: float) -> float:
@@ -23,13 +26,46 @@ def npv(yearly_rate: float, monthly_flows: Sequence[float]) -> float:
 
 
 def irr(monthly_flows: Sequence[float]) -> float | None:
-    """Yearly rate at which the flows are worth nothing today. None where they do not change sign, or where no single
-    rate can be named."""
-    flows = [float(flow) for flow in monthly_flows]
-    if not (any(flow > 0 for flow in flows) and any(flow < 0 for flow in flows)):
+    """Yearly rate at which the flows are worth nothing today; see `monthly_irr`. None too where it is beyond floats."""
+    found = monthly_irr(monthly_flows)
+    if found is None:
         return None
-    found = finite(float(numpy_financial.irr(flows)))
-    return None if found is None or found <= -1 else finite((1 + found) ** 12 - 1)
+    try:
+        return finite((1 + found) ** 12 - 1)
+    except OverflowError:  # next to nothing paid first, much got back: no rate that anybody could name
+        return None
+
+
+def monthly_irr(monthly_flows: Sequence[float]) -> float | None:
+    """A month's rate. None where nothing is paid in advance, and where there may be several rates or none: flows that
+    change sign once have one rate (Descartes); so have, above 0, those whose sums rise through nothing once (Norstrom
+    1972), as when new servers are paid out of what old ones have saved."""
+    flows = [float(flow) for flow in monthly_flows]
+    nothing = _NOTHING * max(map(abs, flows), default=0.0)
+    first = next((flow for flow in flows if abs(flow) > nothing), 0.0)
+    if first >= 0 or (_turns(flows, nothing) != 1 and _turns(accumulate(flows), nothing) != 1):
+        return None
+
+    def worth(discount: float) -> float:
+        total = 0.0
+        for flow in reversed(flows):
+            total = total * discount + flow
+        return total
+
+    low, high = 0.0, 1.0  # of 1 / (1 + rate): what is paid first is worth most at 0
+    while worth(high) < 0:
+        high *= 2
+        if high > _LARGEST_DISCOUNT:
+            return None
+    while low < (middle := (low + high) / 2) < high:
+        low, high = (middle, high) if worth(middle) < 0 else (low, middle)
+    return finite(1 / high - 1)
+
+
+def _turns(values: Iterable[float], nothing: float) -> int:
+    """How often the sign changes; what is as small as `nothing` has no sign."""
+    signs = [value > 0 for value in values if abs(value) > nothing]
+    return sum(a != b for a, b in pairwise(signs))
 
 
 def payback_months(monthly_flows: Sequence[float], yearly_rate: float = 0.0) -> float | None:

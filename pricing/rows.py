@@ -1,196 +1,114 @@
-"""One price of the table and what a cell may hold. Each check says in a sentence what was wrong.
+"""One price of the table. Prices stay in the currency that they were quoted in; nothing here converts one.
 
 A missing price is an absent row. It is never stored as 0, which would make a GPU look free and rank first.
 """
 
 from __future__ import annotations
 
-import math
-import numbers
-import re
-import unicodedata
+from collections.abc import Mapping
 from datetime import date, timedelta
-from decimal import Decimal
-from typing import Annotated, Literal, get_args
-from urllib.parse import urlsplit
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from pricing.cells import (
+    Count,
+    Day,
+    Notes,
+    OptionalDay,
+    OptionalPositive,
+    OptionalSha256,
+    OptionalText,
+    OptionalUrl,
+    Positive,
+    Text,
+    one_of,
+)
+from pricing.cells import finite as finite
+from pricing.cells import shown as shown
+from pricing.currencies import CURRENCIES, Currency
 
 Commitment = Literal[
     "on_demand", "spot", "reserved_1yr", "reserved_3yr", "capacity_block", "marketplace", "reserved_unstated"
 ]
-Evidence = Literal["A", "B", "C"]
+Evidence = Literal["A", "B", "C", "contract"]
 
 STALE_AFTER_DAYS = 90
-# Guard against a price in the wrong unit (per minute, per month, per token, another currency), in USD per
-# GPU-hour. Public list prices of data-centre GPUs ran from about 1 to 27 in 2026; the guard leaves a wide
-# margin on both sides.
+# Guard against a price in the wrong unit (per minute, per month, per token) or currency, per GPU-hour. Public list
+# prices of data-centre GPUs ran from about 1 to 27 USD in 2026; the guard leaves a wide margin on both sides, and no
+# exchange rate follows from it: lira went from 20 to 45 a dollar within three years.
 MIN_USD_PER_GPU_HOUR = 0.05
 MAX_USD_PER_GPU_HOUR = 200.0
+PER_GPU_HOUR_RANGE: dict[Currency, tuple[float, float]] = {
+    "USD": (MIN_USD_PER_GPU_HOUR, MAX_USD_PER_GPU_HOUR),
+    "EUR": (0.05, 200.0),
+    "GBP": (0.05, 200.0),
+    "TRY": (2.0, 20_000.0),
+}
 COLUMNS = (
     "provider", "instance", "gpu", "gpu_count", "gpu_mem_gb", "usd_per_hour", "commitment", "valid_until",
     "region", "as_of", "source_url", "evidence", "notes",
 )  # fmt: skip
-_PLAIN_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
-_PLAIN_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-# Control, format (zero width, text direction), lone surrogate, line and paragraph separator: what a reader of the
-# table cannot see, and what can make a cell read as another one.
-_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-
-
-def finite(value: object) -> float | None:
-    """`value` as a finite float, or None when it is not a number, is too large for one, or is NaN or infinite.
-
-    True is not 1 and "2.49" is not 2.49: a caller who passes those has mixed something up.
-    """
-    if isinstance(value, bool) or not isinstance(value, numbers.Real | Decimal):
-        return None
-    try:
-        number = float(value)
-    except (OverflowError, ValueError):  # 10**400; a signalling NaN
-        return None
-    return number if math.isfinite(number) else None
-
-
-def shown(value: object) -> str:
-    """`value` for a message: short, and with what cannot be seen spelt out."""
-    if isinstance(value, int) and abs(value) >= 10**15:  # Python refuses to write out very long ones
-        return "a number of too many digits"
-    text = repr(value)
-    return text if len(text) <= 200 else f"{text[:200]}..."
-
-
-def _number(value: object) -> float:
-    """A positive finite number; text must be plain digits and a point, so '2,49' is never read as 249."""
-    if isinstance(value, bool) or value is None:
-        raise ValueError(f"{value!r} is not a number")
-    if isinstance(value, str):
-        text = _seen(value)
-        if not text:
-            raise ValueError("the cell is blank; leave the row out when there is no figure")
-        if not _PLAIN_NUMBER.fullmatch(text):
-            raise ValueError(f"{shown(text)} is not a plain positive number such as 2.49")
-        value = float(text)
-    number = finite(value)
-    if number is None:
-        raise ValueError(f"{shown(value)} is not a finite number")
-    if number <= 0:
-        raise ValueError(f"{shown(value)} must be above 0; a missing figure is never 0")
-    return number
-
-
-def _optional_number(value: object) -> float | None:
-    return None if value is None or (isinstance(value, str) and not value.strip()) else _number(value)
-
-
-def _count(value: object) -> int:
-    number = _number(value)
-    if not number.is_integer():
-        raise ValueError(f"{value!r} is not a whole number")
-    return int(number)
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("the cell is blank")
-    return _seen(value)
-
-
-def _optional_text(value: object) -> str:
-    return "" if value is None else _seen(str(value))
-
-
-def _notes(value: object) -> str:
-    return "" if value is None else _seen(str(value), allowed="\t\r\n")
-
-
-def _seen(text: str, allowed: str = "") -> str:
-    """`text` without the space around it; refused when it holds a character that nobody sees."""
-    for character in text.strip(" \t\r\n"):  # not a bare strip(): that would drop some control characters
-        if unicodedata.category(character) in _UNSEEN and character not in allowed:
-            raise ValueError(f"there is an invisible character (U+{ord(character):04X}) in {shown(text)}")
-    return text.strip()
-
-
-def _day(value: object) -> date:
-    """A calendar day without a time zone: 2026-03-01 is 2026-03-01 everywhere."""
-    if type(value) is date:  # a datetime is a date too, and carries a clock that must not be dropped silently
-        return value
-    text = _text(value) if isinstance(value, str) else repr(value)
-    if not _PLAIN_DATE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is not a date written YYYY-MM-DD")
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is not a day of the calendar") from None
-
-
-def _optional_day(value: object) -> date | None:
-    return None if value is None or (isinstance(value, str) and not value.strip()) else _day(value)
-
-
-def _url(value: object) -> str:
-    text = _text(value)
-    # Before any message that repeats the address: what is in front of the @ may be a password.
-    if "@" in re.split(r"[/?#]", text.split("//", 1)[-1], maxsplit=1)[0]:
-        raise ValueError("the web address holds a user name or password in front of an @; leave it out")
-    try:
-        parts = urlsplit(text)
-        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and "." in (parts.hostname or "")
-    except ValueError:  # e.g. an unclosed bracket in the host
-        valid = False
-    if not valid or any(c.isspace() for c in text):
-        raise ValueError(f"{shown(text)} is not a web address that starts with http:// or https://")
-    return text
-
-
-def _one_of(allowed: tuple[str, ...]) -> BeforeValidator:
-    def check(value: object) -> str:
-        text = _text(value)
-        if text not in allowed:
-            raise ValueError(f"{shown(text)} is not one of {', '.join(allowed)}")
-        return text
-
-    return BeforeValidator(check)
-
-
-Text = Annotated[str, BeforeValidator(_text)]
-OptionalText = Annotated[str, BeforeValidator(_optional_text)]
-Notes = Annotated[str, BeforeValidator(_notes)]
+# Of a file whose prices are in several currencies.
+NATIVE_COLUMNS = (
+    "provider", "instance", "gpu", "gpu_count", "gpu_mem_gb", "currency", "per_hour", "commitment", "valid_until",
+    "region", "as_of", "source_url", "source_file", "source_sha256", "evidence", "notes",
+)  # fmt: skip
 
 
 class PriceRow(BaseModel):
-    """One list price. `usd_per_hour` is for the whole instance; `usd_per_gpu_hour` is that over `gpu_count`.
+    """One price, in its own currency. `per_hour` is for the whole instance; `per_gpu_hour` is that over `gpu_count`.
 
-    `evidence`: A dated copy of the primary page, B dated third-party statement, C weak.
+    `usd_per_hour=x` may be given in place of `currency="USD", per_hour=x`; a price without a currency is refused.
+
+    `evidence`: A dated copy of the primary page, B dated third-party statement, C weak, contract: the user's own. A
+    contract price needs no `source_url`: without one its source is `source_file` and that file's sha256.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
+    # The order matters: a check sees the fields before its own.
     provider: Text
     instance: Text
     gpu: Text
-    gpu_count: Annotated[int, BeforeValidator(_count)]
-    gpu_mem_gb: Annotated[float | None, BeforeValidator(_optional_number)] = None
-    usd_per_hour: Annotated[float, BeforeValidator(_number)]
-    commitment: Annotated[Commitment, _one_of(get_args(Commitment))]
+    gpu_count: Count
+    gpu_mem_gb: OptionalPositive = None
+    currency: Annotated[Currency, one_of(CURRENCIES)]
+    per_hour: Positive
+    commitment: Annotated[Commitment, one_of(get_args(Commitment))]
     region: OptionalText = ""
-    as_of: Annotated[date, BeforeValidator(_day)]
-    valid_until: Annotated[date | None, BeforeValidator(_optional_day)] = None
-    source_url: Annotated[str, BeforeValidator(_url)]
-    evidence: Annotated[Evidence, _one_of(get_args(Evidence))]
+    as_of: Day
+    valid_until: OptionalDay = None
+    evidence: Annotated[Evidence, one_of(get_args(Evidence))]
+    source_file: OptionalText = ""
+    source_sha256: OptionalSha256 = ""
+    source_url: OptionalUrl = Field("", validate_default=True)
     notes: Notes = ""
 
-    @field_validator("usd_per_hour")
+    @model_validator(mode="before")
     @classmethod
-    def _in_range(cls, usd_per_hour: float, info: ValidationInfo) -> float:
-        per_gpu = usd_per_hour / info.data.get("gpu_count", 1)
-        if "gpu_count" in info.data and not MIN_USD_PER_GPU_HOUR <= per_gpu <= MAX_USD_PER_GPU_HOUR:
+    def _usd_per_hour_is_price_and_currency(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping) or "usd_per_hour" not in given:
+            return given
+        values = dict(given)
+        price = values.pop("usd_per_hour")
+        if "per_hour" in values or values.get("currency", "USD") != "USD":
+            raise ValueError("give usd_per_hour, or per_hour with its currency, and not both")
+        return values | {"currency": "USD", "per_hour": price}
+
+    @field_validator("per_hour")
+    @classmethod
+    def _in_range(cls, per_hour: float, info: ValidationInfo) -> float:
+        count, currency = info.data.get("gpu_count"), info.data.get("currency")
+        if count is None or currency is None:  # refused already
+            return per_hour
+        low, high = PER_GPU_HOUR_RANGE[currency]
+        if not low <= per_hour / count <= high:
             raise ValueError(
-                f"{usd_per_hour:g} is {per_gpu:g} USD per GPU-hour, outside {MIN_USD_PER_GPU_HOUR:g} to "
-                f"{MAX_USD_PER_GPU_HOUR:g}; is it USD per hour for the whole instance?"
+                f"{per_hour:g} is {per_hour / count:g} {currency} per GPU-hour, outside {low:g} to {high:g}; "
+                f"is it {currency} per hour for the whole instance?"
             )
-        return usd_per_hour
+        return per_hour
 
     @field_validator("as_of")
     @classmethod
@@ -212,14 +130,46 @@ class PriceRow(BaseModel):
             raise ValueError(f"{valid_until} is before the date of the price, {as_of}")
         return valid_until
 
+    @field_validator("source_url")
+    @classmethod
+    def _has_a_source(cls, source_url: str, info: ValidationInfo) -> str:
+        if source_url or "evidence" not in info.data:
+            return source_url
+        if info.data["evidence"] != "contract":
+            raise ValueError("the cell is blank; only a contract price may name a file in place of a web address")
+        if not (info.data.get("source_file") and info.data.get("source_sha256")):
+            raise ValueError(
+                "the cell is blank; a contract price names a web address, or source_file and source_sha256"
+            )
+        return source_url
+
     @property
-    def usd_per_gpu_hour(self) -> float:
-        return self.usd_per_hour / self.gpu_count
+    def per_gpu_hour(self) -> float:
+        """In `currency`."""
+        return self.per_hour / self.gpu_count
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """None for a price in another currency: `pricing.fx` converts one, at a rate that somebody names."""
+        return self.per_hour if self.currency == "USD" else None
+
+    @property
+    def usd_per_gpu_hour(self) -> float | None:
+        return self.per_gpu_hour if self.currency == "USD" else None
 
     @property
     def gpu_key(self) -> str:
         """What a throughput is looked up by: A100s of 40 GB and of 80 GB are two machines with one name."""
         return self.gpu if self.gpu_mem_gb is None else f"{self.gpu} {self.gpu_mem_gb:g} GB"
+
+    @property
+    def is_contract(self) -> bool:
+        return self.evidence == "contract"
+
+    @property
+    def source(self) -> str:
+        """Where the price comes from: the web address, else the file with its sha256."""
+        return self.source_url or f"{self.source_file} (sha256 {self.source_sha256})"
 
     def is_superseded(self, today: date) -> bool:
         """True once `valid_until` has passed: a later price took the place of this one."""

@@ -1,59 +1,37 @@
-"""The price table: read, checked row by row, and refused with line and column when a cell is wrong."""
+"""The price table: what ships with the package, the user's own prices over it, and the prices of a day."""
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
-from pydantic import ValidationError
 
+from pricing import history, price_file
+from pricing.faults import Fault as Fault
+from pricing.faults import PriceError as PriceError
 from pricing.rows import COLUMNS, PriceRow
 
 DEFAULT_PRICES = Path(__file__).parent / "data" / "gpu_prices.csv"
-_FAULTS_SHOWN = 5
-
-
-@dataclass(frozen=True)
-class Fault:
-    """One wrong cell. `line` counts from 1 as an editor does (the header is line 1); `column` may be ""."""
-
-    line: int
-    column: str
-    message: str
-
-    def __str__(self) -> str:
-        # A column's name comes from the file: one that cannot be printed is spelt out.
-        column = self.column if self.column.isprintable() else repr(self.column)[1:-1]
-        where = f"line {self.line}" + (f", column {column}" if column else "")
-        return f"{where}: {self.message}"
-
-
-class PriceError(ValueError):
-    """The price file cannot be used. `faults` holds all; the message shows the first few and the count."""
-
-    def __init__(self, file: str, faults: Collection[Fault]) -> None:
-        self.file = file
-        self.faults = tuple(faults)
-        shown = "; ".join(str(fault) for fault in self.faults[:_FAULTS_SHOWN])
-        count = len(self.faults)
-        more = f"; and {count - _FAULTS_SHOWN} more" if count > _FAULTS_SHOWN else ""
-        super().__init__(f"{file} has {count} fault{'' if count == 1 else 's'}: {shown}{more}")
+_OF_A_ROW = ("currency", "per_hour", "per_gpu_hour", "usd_per_gpu_hour", "gpu_key")
 
 
 @dataclass(frozen=True)
 class PriceTable:
-    """All rows of one price file, superseded ones too, and the sha256 of the file they came from."""
+    """Price rows, superseded ones too, and the sha256 of what they came from: the file, or the rows as a file."""
 
     rows: tuple[PriceRow, ...]
     sha256: str
     file: str
+
+    @classmethod
+    def of(cls, rows: Iterable[PriceRow], file: str) -> PriceTable:
+        """A table of rows that no single file holds; its sha256 is that of the rows written as one."""
+        held = tuple(rows)
+        return cls(held, hashlib.sha256(price_file.write(held).encode()).hexdigest(), file)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -67,6 +45,7 @@ class PriceTable:
         provider: str | Collection[str] | None = None,
         commitment: str | Collection[str] | None = None,
         gpu: str | Collection[str] | None = None,
+        currency: str | Collection[str] | None = None,
         include_superseded: bool = False,
         today: date | None = None,
     ) -> PriceTable:
@@ -82,26 +61,37 @@ class PriceTable:
                 _matches(provider, row.provider)
                 and _matches(commitment, row.commitment)
                 and _matches(gpu, row.gpu, row.gpu_key)
+                and _matches(currency, row.currency)
                 and (include_superseded or not row.is_superseded(day))
             )
 
         return PriceTable(tuple(row for row in self.rows if wanted(row)), self.sha256, self.file)
 
+    def on(self, day: date) -> PriceTable:
+        """The prices in force on `day`: see `pricing.history.in_force` for what that means before a price was read."""
+        return PriceTable(history.in_force(self.rows, day), self.sha256, self.file)
+
+    def merged(self, other: PriceTable, day: date | None = None) -> PriceTable:
+        """Both tables, the older prices closed on the day before the newer ones hold; see `pricing.history.merged`.
+
+        day: the first day on which `other` holds, when it was read later; default: the day it was read.
+        """
+        rows = history.merged(self.rows, other.rows, day)
+        return self if rows == self.rows else PriceTable.of(rows, _both(self.file, other.file))
+
     def to_frame(self, today: date | None = None) -> pd.DataFrame:
-        """A DataFrame: the file's columns, then usd_per_gpu_hour, gpu_key, superseded, stale (on `today`)."""
+        """A DataFrame: `COLUMNS`, then currency, per_hour, per_gpu_hour, usd_per_gpu_hour, gpu_key, superseded, stale.
+
+        `usd_per_hour` and `usd_per_gpu_hour` are empty for prices in other currencies. today: default the local day.
+        """
         day = today or date.today()
+        names = (*COLUMNS, *_OF_A_ROW)
         records = [
-            {name: getattr(row, name) for name in COLUMNS}
-            | {
-                "usd_per_gpu_hour": row.usd_per_gpu_hour,
-                "gpu_key": row.gpu_key,
-                "superseded": row.is_superseded(day),
-                "stale": row.is_stale(day),
-            }
+            {name: getattr(row, name) for name in names}
+            | {"superseded": row.is_superseded(day), "stale": row.is_stale(day)}
             for row in self.rows
         ]
-        columns = [*COLUMNS, "usd_per_gpu_hour", "gpu_key", "superseded", "stale"]
-        return pd.DataFrame.from_records(records, columns=columns)
+        return pd.DataFrame.from_records(records, columns=[*names, "superseded", "stale"])
 
 
 def _matches(wanted: str | Collection[str] | None, *values: str) -> bool:
@@ -110,13 +100,19 @@ def _matches(wanted: str | Collection[str] | None, *values: str) -> bool:
     return any(value == wanted if isinstance(wanted, str) else value in wanted for value in values)
 
 
+def _both(file: str, other: str) -> str:
+    names = file.split(" + ")
+    return " + ".join([*names, *(name for name in other.split(" + ") if name not in names)])
+
+
 def load_prices(path: str | Path | None = None, *, today: date | None = None) -> PriceTable:
     """Read and check a price file (default: the one that ships with the package).
 
-    The file is UTF-8 CSV, with or without a BOM, with exactly the columns of `COLUMNS` in any order;
-    `usd_per_hour` is for the whole instance. Raises `PriceError` that names file, line and column of every
-    fault. Nothing is repaired or guessed. A price dated after `today` (default: the local day) is a fault; the
-    shipped file is held to that only when `today` is given, so that a clock set wrong does not stop the program.
+    The file is UTF-8 CSV, with or without a BOM, with exactly the columns of `COLUMNS` (prices in USD) or of
+    `NATIVE_COLUMNS` (a currency in each row), in any order; prices are for the whole instance. Raises `PriceError`
+    that names file, line and column of every fault. Nothing is repaired or guessed. A price dated after `today`
+    (default: the local day) is a fault; the shipped file is held to that only when `today` is given, so that a clock
+    set wrong does not stop the program.
     """
     day = today or (date.today() if path is not None else None)
     file = Path(path) if path is not None else DEFAULT_PRICES
@@ -124,72 +120,15 @@ def load_prices(path: str | Path | None = None, *, today: date | None = None) ->
         data = file.read_bytes()
     except OSError as error:
         raise PriceError(file.name, [Fault(1, "", f"cannot be read ({error.strerror})")]) from error
-    rows = _parse(data, file.name, day)
-    return PriceTable(rows, hashlib.sha256(data).hexdigest(), file.name)
+    return PriceTable(price_file.parse(data, file.name, day), hashlib.sha256(data).hexdigest(), file.name)
 
 
-def _parse(data: bytes, name: str, today: date | None) -> tuple[PriceRow, ...]:
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise PriceError(name, [Fault(line, "", "is not UTF-8 text")]) from error
-    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    rows: list[PriceRow] = []
-    faults: list[Fault] = []
-    first_lines: dict[tuple[object, ...], int] = {}
-    line = 1
-    try:
-        header = [cell.strip() for cell in next(reader, [])]
-        faults = _header_faults(header)
-        if faults:
-            raise PriceError(name, faults)
-        while True:
-            line = reader.line_num + 1  # a quoted cell may span lines: name the one where the row starts
-            cells = next(reader, None)
-            if cells is None:
-                break
-            if not any(cell.strip() for cell in cells):
-                continue
-            row = _row(header, cells, line, today)
-            if not isinstance(row, PriceRow):
-                faults.extend(row)
-                continue
-            rows.append(row)
-            first = first_lines.setdefault(_identity(row), line)
-            if first != line:
-                faults.append(Fault(line, "usd_per_hour", f"is the same price of the same instance as line {first}"))
-    except csv.Error as error:
-        faults.append(Fault(line, "", f"is not valid CSV ({error})"))
-    if not rows and not faults:
-        faults.append(Fault(line, "", "there is no price after the header"))
-    if faults:
-        raise PriceError(name, faults)
-    return tuple(rows)
+def load_prices_with_own(own: str | Path | None, *, today: date | None = None) -> PriceTable:
+    """The shipped table with the prices of the file `own` merged in; the shipped one alone when there is no such file.
 
-
-def _header_faults(header: list[str]) -> list[Fault]:
-    missing = [Fault(1, column, "the column is missing") for column in COLUMNS if column not in header]
-    # Refused, not skipped: an unknown column may change the price, as a currency does.
-    unknown = [Fault(1, column, "the column is not known") for column in header if column not in COLUMNS]
-    twice = [Fault(1, c, "the column appears twice") for c in dict.fromkeys(header) if header.count(c) > 1]
-    return missing + unknown + twice
-
-
-def _identity(row: PriceRow) -> tuple[object, ...]:
-    """What makes a price this one. Two prices of one instance and day may be two sources; twice the same is a slip."""
-    return tuple(getattr(row, name) for name in COLUMNS if name not in ("source_url", "evidence", "notes"))
-
-
-def _row(header: list[str], cells: list[str], line: int, today: date | None) -> PriceRow | list[Fault]:
-    if len(cells) != len(header):
-        return [Fault(line, "", f"has {len(cells)} cells where the header has {len(header)}")]
-    try:
-        return PriceRow.model_validate(dict(zip(header, cells, strict=True)), context={"today": today})
-    except ValidationError as error:
-        return [Fault(line, str(e["loc"][0]), _message(e)) for e in error.errors()]
-
-
-def _message(error: Any) -> str:
-    cause = error.get("ctx", {}).get("error")
-    return str(cause) if cause is not None else str(error["msg"])
+    Raises `PriceError` as `load_prices` does.
+    """
+    shipped = load_prices(today=today)
+    if own is None or not Path(own).exists():
+        return shipped
+    return shipped.merged(load_prices(own, today=today))

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from engine.heads import EagleHead, EagleShape
-from tests.helpers.models import tiny_llama
+from helpers.models import tiny_llama
 
 
 class Target:

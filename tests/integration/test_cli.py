@@ -115,7 +115,7 @@ def test_heads_reach_the_pair_by_method(invoke, tmp_path):
     (tmp_path / "e").mkdir()
     (tmp_path / "m=2").mkdir()
     invoke("generate", "x", "--head", f"eagle={tmp_path / 'e'}", "--head", f"medusa={tmp_path / 'm=2'}",
-           "--max-new-tokens", 1)  # fmt: skip
+           "--drafter", "composite", "--max-new-tokens", 1)  # fmt: skip
     assert invoke.loaded[-1][1]["heads"] == {"eagle": str(tmp_path / "e"), "medusa": str(tmp_path / "m=2")}
 
 
@@ -183,6 +183,45 @@ def test_bad_input_is_one_sentence_on_stderr_and_exit_2(invoke, args, says):
     assert result.stdout == ""
     assert says in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        (["--drafter", "none", "--tree-nodes", "8"], "--tree-nodes has no effect with the drafter 'none'"),
+        (["--drafter", "none", "--tree-nodes", "0"], "--tree-nodes has no effect with the drafter 'none'"),
+        (["--drafter", "none", "--k-control", "fixed"], "--k-control has no effect with the drafter 'none'"),
+        (["--drafter", "none", "--confidence-threshold", "0.4"], "--confidence-threshold has no effect with the"),
+        (["--drafter", "none", "--head", "eagle=/"], "--head eagle= has no effect with the drafter 'none'"),
+        (["--drafter", "prompt_lookup", "--tree-nodes", "8"], "the drafter 'prompt_lookup' drafts chains"),
+        (["--drafter", "early_exit", "--tree-nodes", "8"], "the drafter 'early_exit' drafts chains"),
+        (["--k-control", "confidence"], "--k-control confidence has no effect with the drafter 'prompt_lookup'"),
+        (["--drafter", "suffix", "--confidence-threshold", "0.4"], "no effect without --k-control confidence"),
+        (["--head", "eagle=/"], "--head eagle= has no effect with the drafter 'prompt_lookup', which does not read it; "
+                                "leave it out, or give --drafter eagle or composite"),
+        (["--drafter", "eagle", "--head", "medusa=/"], "--head medusa= has no effect with the drafter 'eagle'"),
+        (["--drafter", "suffix", "--head", "recycling=/"], "--head recycling= has no effect with the drafter 'suffix'"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("asked", ["generate", "bench"])
+def test_what_would_change_nothing_for_the_drafter_is_refused_and_not_taken_in_silence(invoke, asked, args, says):
+    result = invoke(asked, *(["x"] if asked == "generate" else []), *args, "--max-new-tokens", 2)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert says in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--drafter", "none", "--k", "3", "--verifier", "rejection"],  # what all drafters are compared under
+        ["--drafter", "prompt_lookup", "--tree-nodes", "0", "--k-control", "heuristic"],
+        ["--drafter", "suffix", "--k-control", "confidence", "--confidence-threshold", "0.4"],
+    ],
+)
+def test_what_is_not_asked_for_is_never_refused(invoke, args):
+    assert invoke("generate", "x", *args, "--max-new-tokens", 2).exit_code == 0
 
 
 def test_a_terminal_that_cannot_show_a_letter_gets_its_code():

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.gpu_specs import DEFAULT_SPECS
+from engine.efficiency import Efficiency
+from engine.errors import EngineError
+from engine.gpu_specs import DEFAULT_SPECS, find_gpu
 from engine.hardware import (
     ModelShape,
     SpecError,
@@ -22,6 +24,7 @@ from engine.hardware import (
     match_price_gpu,
     memory_plan,
 )
+from engine.precision import PRECISIONS, find_precision, kv_bytes
 
 PRICES = Path(__file__).parents[2] / "pricing" / "data" / "gpu_prices.csv"
 SPECS = load_gpu_specs()
@@ -146,6 +149,98 @@ def test_a_decode_step_turns_compute_bound_when_width_times_batch_is_large():
     assert step.bound_by == "compute"
 
 
+def test_llama_8b_takes_as_long_as_its_bytes_do_on_an_h100():
+    # 8,030,261,248 parameters without the 128256 x 4096 that are only looked up: 7,504,924,672 x 2 bytes / 3.35 TB/s.
+    # Keys of 1000 tokens: 2 x 32 layers x 8 heads x 128 x 2 bytes x 1000 = 131.072 MB.
+    step = decode_step(ModelShape.from_config(LLAMA_8B), H100, 1, 1000, efficiency=1.0, overhead_s=0)
+    assert step.weights_s == pytest.approx(15_009_849_344 / 3.35e12)
+    assert step.kv_s == pytest.approx(131_072_000 / 3.35e12)
+    assert step.seconds == pytest.approx(4.51967e-3, rel=1e-5)
+    assert step.binding == "weights"
+    every_head = 32 / 8  # keys for all query heads: what the rule without grouped-query attention would read
+    assert step.kv_s != pytest.approx(every_head * 131_072_000 / 3.35e12)
+
+
+def test_attention_multiplies_each_query_with_each_key_it_may_see():
+    # 4 x 32 layers x 32 heads x 128 = 524,288 a query and key; 9 tokens behind 91 cached: keys 92..100, 96 on average
+    shape = ModelShape.from_config(LLAMA_8B)
+    step = decode_step(shape, H100, 9, 91, efficiency=1.0, overhead_s=0)
+    assert step.attention_s == pytest.approx(524_288 * 9 * 96 / 989.4e12)
+    assert step.compute_s - step.attention_s == pytest.approx(2 * 7_504_924_672 * 9 / 989.4e12)
+
+
+def test_a_prompt_wants_the_logits_of_its_last_token_alone():
+    shape = ModelShape.from_config(LLAMA_8B)
+    all_of_them, last = (
+        decode_step(shape, H100, 100, 0, efficiency=1.0, logits_per_row=rows).compute_s for rows in (None, 1)
+    )
+    assert all_of_them - last == pytest.approx(2 * 99 * 128256 * 4096 / 989.4e12)
+
+
+def test_a_step_is_bound_by_its_largest_part():
+    def binding(**change):
+        return decode_step(
+            **({"shape": ROUND, "gpu": ROUND_GPU, "width": 1, "context_tokens": 0, "efficiency": 1.0} | change)
+        ).binding
+
+    assert binding() == "weights"
+    assert binding(context_tokens=1_000_000) == "keys and values"  # 8 GB of them, 2 GB of weights
+    assert binding(width=1000) == "compute"
+    assert binding(overhead_s=1) == "overhead"
+    assert binding(gpus=8, efficiency=Efficiency(1, 1, all_reduce_s=1e-3)) == "communication"
+
+
+def test_fp8_weights_reach_the_fp8_peak_only_where_the_gpu_has_one():
+    fp8, a100 = PRECISIONS["fp8"], SPECS["A100 80GB SXM"]
+    assert (fp8.bytes_per_param, fp8.peak(H100).tflops, fp8.peak(H100).native) == (1.0, 1978.9, True)
+    assert fp8.peak(H100).tflops != 3957.8  # the sparse figure
+    assert (fp8.peak(a100).tflops, fp8.peak(a100).native) == (312, False)
+    assert "dequantised" in fp8.peak(a100).name
+    for name in ("int8", "int4"):
+        assert PRECISIONS[name].peak(H100)[0] == 989.4
+    shape = replace(ModelShape.from_config(LLAMA_8B), bytes_per_param=1.0)
+    bf16, own = (decode_step(shape, H100, 1000, 0, efficiency=1.0, tensor_tflops=tflops) for tflops in (None, 1978.9))
+    assert own.compute_s - own.attention_s == pytest.approx((bf16.compute_s - bf16.attention_s) * 989.4 / 1978.9)
+
+
+def test_int4_counts_the_scales_of_its_groups():
+    assert PRECISIONS["int4"].bytes_per_param == pytest.approx(0.53125)  # 4 bits, and 2 x 2 bytes for 128 of them
+
+
+def test_a_precision_that_nobody_has_is_refused_with_the_names():
+    assert find_precision("FP16").name == "bf16"
+    assert (kv_bytes("fp8"), kv_bytes("bf16")) == (1.0, 2.0)
+    with pytest.raises(EngineError, match="choose from bf16, fp8"):
+        find_precision("fp7")
+    with pytest.raises(EngineError, match="KV precision"):
+        kv_bytes("int2")
+
+
+def test_each_layer_and_each_row_adds_its_overhead():
+    share = Efficiency(1.0, 1.0, layer_overhead_s=1e-3, row_overhead_s=1e-4)
+    step = decode_step(ROUND, ROUND_GPU, 1, 0, batch=3, efficiency=share, overhead_s=1e-5)
+    assert step.overhead_s == pytest.approx(10 * 1e-3 + 3 * 1e-4 + 1e-5)
+
+
+@pytest.mark.parametrize(
+    "change", [{"memory": 0}, {"compute": 1.01}, {"layer_overhead_s": -1}, {"all_reduce_s": math.nan}]
+)
+def test_an_efficiency_out_of_range_is_refused(change):
+    with pytest.raises(ValueError):
+        Efficiency(**({"memory": 0.5, "compute": 0.5} | change))
+
+
+def test_a_gpu_is_found_by_a_part_of_its_name_that_no_other_has():
+    assert find_gpu("h200").name == "H200 SXM"
+    assert find_gpu("NVIDIA  h100 sxm").name == "H100 SXM"
+    with pytest.raises(EngineError, match=r"several GPUs: A100 40GB SXM, A100 80GB SXM"):
+        find_gpu("A100")
+    with pytest.raises(EngineError, match="near it: H100"):
+        find_gpu("H1O0")
+    with pytest.raises(EngineError, match=r"no GPU 'zzzz' in the table; choose from A100"):
+        find_gpu("zzzz")
+
+
 def test_half_the_bytes_a_weight_takes_half_the_time_to_read():
     full = decode_step_seconds(ROUND, ROUND_GPU, 1, 0, overhead_s=0)
     assert decode_step_seconds(ROUND, ROUND_GPU, 1, 0, bytes_per_param=1, overhead_s=0) == full / 2
@@ -208,6 +303,8 @@ def test_the_gpu_figures_are_dense_and_have_a_source():
         ("tdp_w", "nan", "finite"),
         ("fp8_dense_tflops", "-1", "above 0"),
         ("source", "", "without a source"),
+        ("link_gb_s", "-900", "above 0"),
+        ("link_source", "", "without a source"),
         ("gpu", "", "blank or used twice"),
     ],
 )

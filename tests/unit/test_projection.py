@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.efficiency import Efficiency
 from engine.gpu_specs import GpuSpec
 from engine.hardware import ModelShape, load_gpu_specs
-from engine.projection import StepCounts, project
+from engine.model_shapes import find_shape
+from engine.precision import BF16, PRECISIONS
+from engine.projection import Draft, StepCounts, project
 from engine.stats import pool_stats
 from engine.trace import Proposal, Replacement, Step, TokenText
+from engine.validation import shipped_error_band
 
 H100 = load_gpu_specs()["H100 SXM"]
 # 1e9 parameters of 2 bytes; KV 2*10*2*100*2 = 8000 bytes a token. 1 TB/s at half: 4 ms a forward, 0.016 ms the keys of
@@ -39,7 +43,7 @@ def test_a_projection_is_the_runs_own_steps_at_the_rooflines_times():
 def test_every_input_carries_its_label_and_the_formula_its_numbers():
     got = project(ROUND, ROUND_GPU, counts(3, 2, 6, output=7), **KNOWN)
     labels = {a.name: a.label for a in got.assumptions}
-    assert labels["efficiency"] == labels["bytes a parameter"] == "assumed"
+    assert labels["share of memory bandwidth"] == labels["bytes a parameter"] == "assumed"
     assert labels["of them with a draft"] == labels["output tokens"] == "measured"
     assert labels["gpu figures"] == "quoted"
     assert "2 GB (1e+09 parameters x 2 bytes)" in got.formula
@@ -68,7 +72,7 @@ def test_a_mixture_of_experts_can_lose_although_most_drafts_are_accepted():
     shape = ModelShape(
         65 * 10**8, 3 * 10**8, 10, 1000, 2, 100, 1000, experts=64, experts_per_token=2, expert_params=10**8
     )
-    zero = {"context_tokens": 0, "overhead_s": 0}
+    zero = {"context_tokens": 0, "overhead_s": 0, "efficiency": 0.5}
     got = project(shape, ROUND_GPU, counts(100, 100, 100, output=161), **zero)
     assert got.speedup == pytest.approx((3 + 160 * 3) / (3 + 100 * 4.9375))
     assert got.speedup < 1
@@ -122,3 +126,97 @@ def test_counts_of_pooled_runs_are_the_average_request():
     assert StepCounts.of(pool_stats(runs)) == StepCounts(15, 7, 2.5, 1.5, 3.5)
     with pytest.raises(ValueError, match="nothing was decoded"):
         StepCounts.of(pool_stats([]))
+
+
+def test_acceptance_of_a_published_figure_becomes_steps():
+    # 101 tokens: one with the prompt, 100 in steps of 2.5 each: 40 steps, 3 proposals in each
+    got = StepCounts.from_acceptance(2.5, 3, prompt_tokens=10, output_tokens=101)
+    assert got == StepCounts(10, 101, 40, 40, 120, "quoted")
+    tree = StepCounts.from_acceptance(5.0, 63, prompt_tokens=10, output_tokens=101, depth=4)
+    assert (tree.decode_steps, tree.width) == (20, 63)
+    assert project(ROUND, ROUND_GPU, got).assumptions[2].label == "quoted"
+
+
+@pytest.mark.parametrize(
+    ("length", "k", "depth"), [(0.9, 3, None), (4.1, 3, None), (math.nan, 3, None), (5.5, 63, 4), (2.0, 3, 5)]
+)
+def test_an_acceptance_that_no_draft_can_have_is_refused(length, k, depth):
+    with pytest.raises(ValueError, match="deep"):
+        StepCounts.from_acceptance(length, k, prompt_tokens=1, output_tokens=100, depth=depth)
+
+
+def test_prefill_and_decode_add_up_to_the_time_that_a_bill_pays_for():
+    got = project(ROUND, ROUND_GPU, counts(3, 2, 6, output=7, prompt=100), batch=4, **KNOWN)
+    for arm in (got.plain, got.speculative):
+        assert 4 * (arm.prefill_s_per_request + arm.decode_s_per_request) == pytest.approx(arm.seconds)
+        assert arm.tokens_per_second == pytest.approx(4 * 7 / arm.seconds)
+    # 400 tokens of 2e9 multiplications at 50 TFLOPS, without the logits (1e6 x 2) of all but each row's last: 16 ms
+    assert got.plain.prompts_s == pytest.approx((400 * 2e9 - 2 * 4 * 99 * 1e6) / 5e13)
+    # one prompt alone is read at the weights' speed: 4 ms against 4 ms of arithmetic less its logits
+    assert got.time_to_first_token_s == pytest.approx(4e-3)
+
+
+def test_a_head_runs_as_often_as_its_tree_is_deep_and_not_once_a_node():
+    head = replace(ROUND, n_params=10**8, n_active_params=10**8, layers=1)
+    run = StepCounts.from_acceptance(3, 63, prompt_tokens=1, output_tokens=31, depth=5)
+    forward_s = (2e8 + 800 * 1000) / 5e11  # its weights, and the keys of one layer: 2 x 2 heads x 100 x 2 bytes
+    got = project(ROUND, ROUND_GPU, run, Draft.head(head, forwards=5), **KNOWN)
+    assert got.draft_s == pytest.approx(5 * forward_s)
+    assert got.draft_s != pytest.approx(63 * forward_s)
+
+
+def test_what_a_draft_network_costs_besides_its_forwards_is_paid_once_a_drafted_step():
+    share = Efficiency(0.5, 0.5, round_overhead_s=2e-3)
+    one = replace(ROUND, n_params=10**8, n_active_params=10**8)
+    known = {"context_tokens": 0, "overhead_s": 0, "efficiency": share}
+    assert project(ROUND, ROUND_GPU, counts(2, 2, 6, output=7), one, **known).draft_s == pytest.approx(3.2e-3)
+    assert project(ROUND, ROUND_GPU, counts(2, 2, 6, output=7), **known).draft_s == 0  # a lookup runs no network
+
+
+def test_a_lookup_takes_the_seconds_that_were_measured():
+    got = project(ROUND, ROUND_GPU, counts(2, 2, 6, output=7), Draft.lookup(1e-4, "measured"), **KNOWN)
+    assert got.draft_s == pytest.approx(1e-4)
+    assert next(a for a in got.assumptions if a.name == "host seconds of a drafted step").label == "measured"
+
+
+def test_a_draft_known_by_its_share_reads_that_share():
+    run = counts(2, 2, 6, output=7)
+    known = {"context_tokens": 0, "overhead_s": 0, "efficiency": 0.5}
+    got = project(ROUND, ROUND_GPU, run, Draft.share(ROUND, 0.1), **known)
+    assert got.draft_s == pytest.approx(3 * 0.4e-3)
+    with pytest.raises(ValueError, match="share"):
+        Draft.share(ROUND, 0)
+
+
+def test_weights_of_half_the_bytes_are_read_in_half_the_time():
+    known = {"context_tokens": 0, "overhead_s": 0, "efficiency": 0.5}
+    bf16, fp8 = (project(ROUND, H100, counts(40, 0, 0), precision=p, **known) for p in (BF16, PRECISIONS["fp8"]))
+    assert fp8.plain_step.memory_s == pytest.approx(bf16.plain_step.memory_s / 2)
+
+
+def test_keys_of_one_byte_halve_what_is_read_of_them():
+    wide, narrow = (
+        project(ROUND, H100, counts(40, 0, 0), kv_bytes_per_element=size, efficiency=0.5) for size in (2.0, 1.0)
+    )
+    assert narrow.plain_step.kv_s == pytest.approx(wide.plain_step.kv_s / 2)
+
+
+def test_an_efficiency_is_fitted_where_a_gpu_was_measured_and_assumed_where_not():
+    shape = find_shape("Llama-3.1-8B").shape
+
+    def memory(gpu):
+        found = project(shape, load_gpu_specs()[gpu], counts(40, 0, 0)).assumptions
+        return next(a for a in found if a.name == "share of memory bandwidth")
+
+    assert memory("H100 SXM").label == "fitted"
+    assert "on H100 SXM" in memory("H100 SXM").basis
+    assert memory("B200 SXM (HGX)").label == "assumed"
+    assert "published results on A100" in memory("B200 SXM (HGX)").basis
+
+
+def test_the_error_that_projections_have_had_stands_beside_each():
+    one, many = (project(ROUND, H100, counts(40, 0, 0), batch=b) for b in (1, 64))
+    assert one.error_band == shipped_error_band(1)
+    assert many.error_band == shipped_error_band(64)
+    assert many.error_band.median_absolute > one.error_band.median_absolute  # one old engine's batches are far off
+    assert one.as_dict()["error_band"]["results"] == one.error_band.results

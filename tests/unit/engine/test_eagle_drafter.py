@@ -6,6 +6,7 @@ import weakref
 
 import pytest
 import torch
+from helpers.heads import Plain, Steps, Target, random_head
 from scipy.stats import chi2
 
 import engine
@@ -18,7 +19,6 @@ from engine.errors import EngineError
 from engine.heads.fast_eagle import fast_eagle
 from engine.settings import DecodeSettings
 from engine.verify.sampling import probabilities
-from tests.helpers.heads import Plain, Steps, Target, random_head
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 import torch
+from helpers.heads import Target, random_head
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from engine.errors import EngineError
 from engine.heads import EagleHead, MedusaHeads, load_head, save_head
 from engine.heads.formats import vocabulary_digest
-from tests.helpers.heads import Target, random_head
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

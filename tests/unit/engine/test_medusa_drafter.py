@@ -7,13 +7,13 @@ import threading
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.heads import Steps, Target
 
 from engine.drafters.base import Draft, Outcome
 from engine.drafters.medusa import MedusaDrafter, plan
 from engine.errors import EngineError
 from engine.heads import MedusaHeads, MedusaShape
 from engine.settings import DecodeSettings
-from tests.helpers.heads import Steps, Target
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

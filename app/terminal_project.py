@@ -1,0 +1,100 @@
+"""How projections and their validation look in a terminal."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from app import terminal
+
+
+def show_projections(
+    model: str, precision: str, projections: Sequence[Any], fits_on: Sequence[int | None], drafts: bool
+) -> None:
+    """A line a GPU, whether it fits, what each number rests on, and how far such projections have been off."""
+    first = projections[0]
+    rows = "1 sequence" if first.batch == 1 else f"{first.batch} sequences"
+    table = _table(
+        f"projected: {model}, {precision}, {rows} of {first.prompt_tokens:g} prompt and {first.output_tokens:g} "
+        "output tokens"
+    )
+    table.add_column("gpu", no_wrap=True)
+    columns = ["plain tok/s", *(["fast tok/s", "ratio"] if drafts else []), "TTFT ms", "step ms"]
+    for name in [*columns, *(["verify ms", "draft ms"] if drafts else [])]:
+        table.add_column(name, justify="right")
+    table.add_column("most goes to")
+    for p in projections:
+        fast = [terminal.number(p.speculative_tokens_per_second, 1), terminal.number(p.speedup, 2)]
+        parts = [_ms(p.verify_step_s), _ms(p.draft_s)]
+        table.add_row(
+            Text(p.gpu if p.gpus == 1 else f"{p.gpus} x {p.gpu}"), terminal.number(p.plain_tokens_per_second, 1),
+            *(fast if drafts else []), _ms(p.speculative.time_to_first_token_s if drafts else p.time_to_first_token_s),
+            _ms(p.plain_step_s), *(parts if drafts else []), Text(p.binding if drafts else p.plain_binding),
+        )  # fmt: skip
+    terminal.out.print(table)
+    for p, needed in zip(projections, fits_on, strict=True):
+        terminal.out.print(Text(f"{p.memory}{_elsewhere(p, needed)}", "" if p.fits else "red bold"))
+    terminal.out.print(Text(f"Error band: {first.error_band}."))
+    _show_inputs(projections)
+
+
+def _elsewhere(projection: Any, needed: int | None) -> str:
+    if projection.fits:
+        return ""
+    return f" It fits on {needed}: --gpus {needed}." if needed else " Nor does it fit on 8."
+
+
+def _show_inputs(projections: Sequence[Any]) -> None:
+    """Each input with its label: those that all GPUs share once, the others GPU by GPU."""
+    lines = [[str(a) for a in p.assumptions if a.name != "error band"] for p in projections]
+    shared = [line for line in lines[0] if all(line in other for other in lines)]
+    terminal.note("what it rests on:")
+    for line in shared:
+        terminal.note(f"  {line}")
+    for p, own in zip(projections, lines, strict=True):
+        differing = [line for line in own if line not in shared]
+        if differing and len(projections) > 1:
+            terminal.note(f"  on {p.gpu}:")
+        for line in differing:
+            terminal.note(f"    {line}")
+
+
+def show_validation(validation: Any) -> None:
+    """Predicted, published and error of every result, the worst not hidden; then what could not be predicted, and
+    why."""
+    table = _table("predicted against published: output tokens/s, x: speed-up")
+    table.add_column("result [evidence]", no_wrap=True)
+    for name in ("published", "predicted", "error", "unseen"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for check in validation.checks:
+        unit, digits = ("x", 2) if check.result.measure == "speedup" else ("", 1)
+        values = (terminal.number(value, digits, unit) for value in (check.published, check.predicted))
+        table.add_row(
+            Text(f"{check.result.id} [{check.result.evidence}]"), *values,
+            _error(check.error), _error(check.error_without_software),
+        )  # fmt: skip
+    terminal.out.print(table)
+    verdict = "within" if validation.passes else "above"
+    terminal.out.print(Text(f"error: {validation.band}; {verdict} the bar of {validation.bar:.0%}."))
+    terminal.out.print(Text(f"unseen: {validation.band_without_software}."))
+    by = ", ".join(f"{name} {error:.0%} of {n}" for name, (error, n) in validation.median_by_software.items())
+    terminal.out.print(Text(f"median error by engine: {by}."))
+    terminal.note("evidence: F source file, D documentation, I issue or pull request, S secondary source")
+    for left in validation.left_out:
+        terminal.note(f"not predicted: {left.id} [{left.evidence}]: {left.reason}")
+
+
+def _error(error: float) -> Text:
+    return Text(f"{error:+.0%}", "" if abs(error) <= 0.2 else "bold")
+
+
+def _ms(seconds: float) -> str:
+    return terminal.number(seconds * 1e3, 2)
+
+
+def _table(title: str) -> Table:
+    return Table(
+        title=title, title_style="dim", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
+    )
