@@ -7,8 +7,11 @@ from pricing.fx import Converted, Rate, RateError, Rates
 from pricing.imports import ImportedPrices, Reading, import_prices
 from pricing.money import format_money, format_unit_price
 from pricing.rows import PriceRow
+from pricing.scenario import Scenario
+from pricing.scenario_file import ScenarioError, load_scenario, save_scenario, shipped_scenarios
 from pricing.tables import Fault, PriceError, PriceTable, load_prices, load_prices_with_own
 from pricing.tcmb import read_bulletin
+from pricing.tco import Tco, tco
 
 __all__ = [
     "Converted",
@@ -23,6 +26,9 @@ __all__ = [
     "RateError",
     "Rates",
     "Reading",
+    "Scenario",
+    "ScenarioError",
+    "Tco",
     "Throughput",
     "accept",
     "cost_table",
@@ -33,9 +39,13 @@ __all__ = [
     "import_prices",
     "load_prices",
     "load_prices_with_own",
+    "load_scenario",
     "prices_to_csv",
     "read_bulletin",
+    "save_scenario",
     "saving_share",
+    "shipped_scenarios",
+    "tco",
     "to_csv",
     "usd_per_million_tokens",
 ]
