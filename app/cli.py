@@ -12,12 +12,14 @@ import typer
 from app import (
     cli_bench_ttft,
     cli_claims,
+    cli_cost,
     cli_models,
     cli_peers,
     cli_prices,
     cli_project,
     cli_runs,
     cli_sweep,
+    cli_tco,
     cli_train,
     command,
     terminal,
@@ -276,6 +278,8 @@ def serve(
 app.command()(cli_peers.peers)
 app.command()(cli_project.project)
 app.command()(cli_sweep.sweep)
+app.command()(cli_cost.cost)
+app.command()(cli_tco.tco)
 app.command()(cli_train.train_head)
 
 

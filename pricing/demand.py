@@ -65,7 +65,7 @@ def demand(scenario: Scenario, x: Numbers, arm: Arm) -> Demand:
     seconds = request_seconds(x, arm)
     at_work = per_day / (SECONDS_PER_DAY * x("workload.hours_on_share")) * seconds.total
     limit = busy_limit(scenario, arm, x)
-    replicas = ceiling(at_work * x("workload.peak_factor") / limit) + x("serving.spare_replicas")
+    replicas = ceiling(at_work * x("workload.peak_factor") / limit).clip(min=1) + x("serving.spare_replicas")
     requests = per_day * DAYS_PER_MONTH
     read = requests * x("workload.input_tokens")
     cached = read * x("workload.cached_input_share")

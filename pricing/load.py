@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pricing.columns import Array, Numbers, column
 from pricing.cost import usd_per_million_tokens
-from pricing.scenario import Arm, LoadPoint, Scenario
+from pricing.scenario import Arm, Scenario
 
 
 def busy_limit(scenario: Scenario, arm: Arm, x: Numbers) -> Array:
@@ -17,19 +17,35 @@ def busy_limit(scenario: Scenario, arm: Arm, x: Numbers) -> Array:
     points = scenario.load_curve.get(arm)
     if not points or scenario.serving.p95_target_s is None:
         return x("serving.busy_limit")
-    limit = highest_busy_share(points, scenario.serving.p95_target_s.value)
-    if limit is None:
-        raise ValueError(
-            f"{scenario.name}: at no point of its load curve does {arm} decoding keep P95 within "
-            f"{scenario.serving.p95_target_s.value:g} s; raise the target or use faster machines"
-        )
-    return column([limit])
+    targets = _drawn(x, "serving.p95_target_s")
+    curve = [
+        [_drawn(x, f"load_curve.{arm}.{i}.{name}") for name in ("busy_share", "p95_s")] for i in range(len(points))
+    ]
+    draws = max(len(values) for values in (targets, *(v for point in curve for v in point)))
+    limits = []
+    for draw in range(draws):
+
+        def of(values: list[float], draw: int = draw) -> float:
+            return values[draw] if len(values) > 1 else values[0]
+
+        limit = highest_busy_share([(of(busy), of(p95)) for busy, p95 in curve], of(targets))
+        if limit is None:
+            raise ValueError(
+                f"{scenario.name}: at no point of its load curve does {arm} decoding keep P95 within "
+                f"{of(targets):g} s; raise the target or use faster machines"
+            )
+        limits.append(limit)
+    return column(limits)
 
 
-def highest_busy_share(points: Sequence[LoadPoint], p95_target_s: float) -> float | None:
+def _drawn(x: Numbers, path: str) -> list[float]:
+    return [float(value) for value in x(path).reshape(-1)]
+
+
+def highest_busy_share(points: Sequence[tuple[float, float]], p95_target_s: float) -> float | None:
     """Where the curve crosses the target, straight between its points; the busiest point when all keep it, None when
-    none does. A curve that dips back is believed up to its first crossing only."""
-    known = sorted((point.busy_share.value, point.p95_s.value) for point in points)
+    none does. points: (busy share, P95 in s). A curve that dips back is believed up to its first crossing only."""
+    known = sorted(points)
     best: float | None = None
     for i, (busy, p95) in enumerate(known):
         if p95 > p95_target_s:

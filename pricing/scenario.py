@@ -127,6 +127,8 @@ class Cloud(_Part):
 
     @model_validator(mode="after")
     def _whole_fleet(self) -> Self:
+        if any(part.fleet_share.is_a_range for part in self.parts):
+            raise ValueError(f"a fleet share of {self.name} has a range; it is chosen, so give it one value")
         total = sum(part.fleet_share.value for part in self.parts)
         if abs(total - 1) > 1e-9:
             raise ValueError(f"the fleet shares of {self.name} add up to {total:g}; make them add up to 1")

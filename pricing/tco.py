@@ -198,7 +198,7 @@ def _option(scenario: Scenario, costed: Costed) -> Option:
         arm=costed.arm,
         total=total,
         npv_of_cost=finance.npv(scenario.cost_of_capital.value, flows),
-        tokens=_tokens(scenario, need, total),
+        tokens=_tokens(scenario, costed, total),
         monthly=monthly,
         yearly=_yearly(monthly),
         flows=flows,
@@ -217,17 +217,25 @@ def _yearly(monthly: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def _tokens(scenario: Scenario, need: Demand, total: float) -> TokenCosts:
-    work = scenario.workload
+def _tokens(scenario: Scenario, costed: Costed, total: float) -> TokenCosts:
+    """Split by the time that a request's parts take; an API's total by its own prices, with their tax."""
+    work, need = scenario.workload, costed.demand
+    parts = [first(part) for part in (need.seconds.input, need.seconds.cached_input, need.seconds.output)]
+    if costed.kind == "api":
+        api = next(api for api in scenario.api if api.name == costed.option)
+        cached = api.cached_input_per_million or api.input_per_million
+        prices = (api.input_per_million, cached, api.output_per_million)
+        bought = (need.input_tokens, need.cached_input_tokens, need.output_tokens)
+        parts = [first(tokens) * price.value for tokens, price in zip(bought, prices, strict=True)]
 
     def word(figure: Any) -> float | None:
         return figure.value if figure is not None else None
 
     return token_costs(
         total,
-        input_s=first(need.seconds.input),
-        cached_input_s=first(need.seconds.cached_input),
-        output_s=first(need.seconds.output),
+        input_s=parts[0],
+        cached_input_s=parts[1],
+        output_s=parts[2],
         input_tokens=float(need.input_tokens.sum()),
         cached_input_tokens=float(need.cached_input_tokens.sum()),
         output_tokens=float(need.output_tokens.sum()),

@@ -40,7 +40,8 @@ def token_costs(
     english_tokens_per_word: float | None = None,
     turkish_tokens_per_word: float | None = None,
 ) -> TokenCosts:
-    """Splits `total` (any currency) by the seconds that a request's parts take. *_s: of one request, in any one unit;
+    """Splits `total` (any currency) by the seconds that a request's parts take. *_s: of one request, in any one unit
+    (or in money, where each part has its own price);
     *_tokens and requests: all that `total` paid for. `per_million_output_alone` charges everything to output tokens, as
     a price per hour over output tokens per second does."""
     whole_s = input_s + cached_input_s + output_s

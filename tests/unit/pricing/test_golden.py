@@ -16,7 +16,6 @@ from pricing.finance import (
     payback_weeks,
 )
 from pricing.load import highest_busy_share
-from pricing.scenario import LoadPoint
 from pricing.tco import tco
 from pricing.tokens import token_costs
 
@@ -112,7 +111,7 @@ def test_what_never_comes_back_has_no_figure(found):
     [(1.0, 0.4), (1.5, 0.5), (2.0, 0.6), (4.0, 0.7), (9.0, 0.8), (0.5, None)],
 )
 def test_the_busiest_that_keeps_p95(target_s, worked):
-    points = [LoadPoint(busy_share=b, p95_s=s) for b, s in [(0.4, 1.0), (0.6, 2.0), (0.8, 6.0)]]
+    points = [(0.4, 1.0), (0.6, 2.0), (0.8, 6.0)]
     assert highest_busy_share(points, target_s) == (None if worked is None else pytest.approx(worked))
 
 

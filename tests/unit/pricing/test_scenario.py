@@ -69,6 +69,7 @@ def test_controls_and_quotes_in_a_text_survive():
         ({"cloud": []}, "nothing to pay"),
         ({"cloud": [BY_HAND["cloud"][0], BY_HAND["cloud"][0]]}, "two options are called rented"),
         ({"cloud__0__parts__0__fleet_share": 0.4}, "add up to 0.4"),
+        ({"cloud__0__parts__0__fleet_share": {"value": 1, "low": 0.5, "high": 1}}, "give it one value"),
         ({"best": {"workload.nothing": 1}}, "no number called workload.nothing"),
         ({"worst": {"workload.peak_factor": 0}}, "at least 1"),
         ({"load_curve": {"plain": [{"busy_share": 0.5, "p95_s": 1}]}}, "needs both arms"),

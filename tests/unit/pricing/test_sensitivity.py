@@ -26,6 +26,21 @@ def test_the_tornado_is_each_number_alone_at_its_ends():
     assert [driver.path for driver in tornado(made, "rented")] == [peak.path, price.path]
 
 
+def test_a_latency_limit_and_its_curve_move_the_fleet_too():
+    curve = {
+        arm: [{"busy_share": 0.25, "p95_s": 1}, {"busy_share": 0.5, "p95_s": {"value": 2, "low": 1.5, "high": 3}}]
+        for arm in ("plain", "speculative")
+    }
+    made = scenario(load_curve=curve, serving__p95_target_s={"value": 2, "low": 1, "high": 2})
+    found = {driver.path: driver for driver in tornado(made, "rented")}
+    target = found["serving.p95_target_s"]
+    assert target.base_cost == pytest.approx(9 * 2.49 * 8760)  # 4 / 0.5 and 1
+    assert target.low_cost == pytest.approx(17 * 2.49 * 8760)  # 4 / 0.25 and 1
+    slower = found["load_curve.speculative.1.p95_s"]
+    assert slower.high_cost == pytest.approx(12 * 2.49 * 8760)  # 2 s lies half-way: 4 / 0.375 -> 11, and 1
+    assert found["load_curve.plain.1.p95_s"].swing == 0
+
+
 def test_a_two_way_table_is_the_total_at_each_pair():
     made = scenario()
     rows = ("workload.peak_factor", [1, 2, 4])

@@ -126,6 +126,13 @@ def test_a_growing_fleet_keeps_p95_read_off_its_own_curve():
         tco(scenario(load_curve=curve, serving__p95_target_s=0.8))
 
 
+def test_the_least_demand_still_takes_a_replica():
+    (month, *_) = (
+        tco(scenario(workload__requests_per_day=1e-6, serving__spare_replicas=0)).option("rented").monthly["replicas"]
+    )
+    assert month == 1
+
+
 def test_break_even_is_where_the_two_cost_the_same():
     made = scenario(api=[API], serving__spare_replicas=0, serving__busy_limit=0.5)
     found = break_even_requests_per_day(made, "rented", "api")

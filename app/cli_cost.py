@@ -1,0 +1,122 @@
+"""`specscope cost`: what tokens, requests and words cost at a price an hour and a speed."""
+
+from typing import Annotated, Any
+
+import typer
+
+from app import command, terminal
+from app.cli_tco import sentences
+from app.options import JsonOption
+
+_ROWS = (
+    ("per_million_input", "1M input tokens"),
+    ("per_million_cached_input", "1M cached input tokens"),
+    ("per_million_output", "1M output tokens"),
+    ("per_million_output_alone", "1M output tokens, all of the bill on them"),
+    ("blended_per_million", "1M tokens, blended"),
+    ("per_request", "a request"),
+    ("per_conversation", "a conversation"),
+    ("per_1000_words_english", "1,000 English words of output"),
+    ("per_1000_words_turkish", "1,000 Turkish words of output"),
+)
+
+
+def cost(
+    per_hour: Annotated[float, typer.Option(help="Price of one GPU an hour.")],
+    gpus: Annotated[int, typer.Option(help="GPUs of one replica: the machine that has the speeds below.")] = 1,
+    tokens_per_second: Annotated[
+        float | None, typer.Option(help="Output tokens/s of a replica, where that is all you know.")
+    ] = None,
+    input_tokens_per_second: Annotated[float | None, typer.Option(help="While it reads prompts.")] = None,
+    output_tokens_per_second: Annotated[
+        float | None, typer.Option(help="While it writes; the same as --tokens-per-second.")
+    ] = None,
+    plain_tokens_per_second: Annotated[
+        float | None, typer.Option(help="While it writes without a draft: shows the saving, or the loss.")
+    ] = None,
+    input_tokens: Annotated[float | None, typer.Option(help="Of a request.")] = None,
+    output_tokens: Annotated[float | None, typer.Option(help="Of a request.")] = None,
+    cached_share: Annotated[float, typer.Option(help="Share of the input found in a prefix cache.")] = 0.0,
+    cached_cost_share: Annotated[float, typer.Option(help="Time of a cached token over that of another.")] = 0.1,
+    busy: Annotated[
+        float | None, typer.Option(help="Share of the billed hours in which it works. Default: 1, assumed.")
+    ] = None,
+    requests_per_second: Annotated[
+        float | None, typer.Option(help="Mean demand: the replicas and the busy share follow from it.")
+    ] = None,
+    peak_factor: Annotated[float, typer.Option(help="Busiest hour over the mean one.")] = 1.0,
+    busy_limit: Annotated[float, typer.Option(help="How busy a replica may be in the busiest hour.")] = 0.7,
+    turns: Annotated[float, typer.Option(help="Requests of a conversation.")] = 1.0,
+    english_tokens_per_word: Annotated[float | None, typer.Option(help="See `specscope models check`.")] = None,
+    turkish_tokens_per_word: Annotated[float | None, typer.Option(help="See `specscope models check`.")] = None,
+    currency: Annotated[str, typer.Option(help="Of the price: USD, EUR, GBP or TRY.")] = "USD",
+    as_json: JsonOption = False,
+) -> None:
+    """Cost of input, cached input and output tokens, of a request and of 1,000 words, with the formula. The bill is
+    split by the time that reading and writing take, so that the parts add up to it."""
+    with command.sentences(), sentences():
+        from dataclasses import asdict, replace
+
+        from app.cost_figures import Given, Work, figures
+        from pricing import currencies, saving_share
+
+        if tokens_per_second is not None and output_tokens_per_second is not None:
+            raise ValueError("give --tokens-per-second or --output-tokens-per-second, not both; they are the same")
+        speed = tokens_per_second if tokens_per_second is not None else output_tokens_per_second
+        if speed is None:
+            raise ValueError("give --tokens-per-second, or --output-tokens-per-second with the tokens of a request")
+        known = currencies.currency(currency)
+        given = Given(
+            per_hour, gpus, speed, input_tokens_per_second,
+            Work(input_tokens, output_tokens, cached_share, cached_cost_share), busy, requests_per_second, peak_factor,
+            busy_limit, turns, english_tokens_per_word, turkish_tokens_per_word,
+        )  # fmt: skip
+        found = figures(given)
+        plain = None
+        if plain_tokens_per_second is not None:
+            plain = figures(replace(given, output_tokens_per_second=plain_tokens_per_second))
+        if as_json:
+            saving = None
+            if plain is not None:
+                saving = saving_share(_bill(plain), _bill(found))
+            command.print_json({
+                "schema": "specscope.cost", "currency": known, "label": "calculated from what was entered (assumed)",
+                "given": asdict(given), **asdict(found), "plain": None if plain is None else asdict(plain),
+                "saving_share": saving,
+            })  # fmt: skip
+            return
+        _show(found, plain, known)
+
+
+def _bill(found: Any) -> float | None:
+    """What is compared: a request where there is one, else 1M output tokens."""
+    return found.per_request if found.per_request is not None else found.per_million_output_alone
+
+
+def _show(found: Any, plain: Any, currency: Any) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from pricing import format_unit_price, saving_share
+
+    table = Table(title="calculated from what was entered (assumed)", title_style="dim", title_justify="left")
+    table.add_column("cost of")
+    if plain is not None:
+        table.add_column("plain", justify="right")
+    table.add_column("speculative" if plain is not None else currency, justify="right")
+    if plain is not None:
+        table.add_column("saving", justify="right")
+    for name, told in _ROWS:
+        values = [getattr(one, name) for one in ((plain, found) if plain is not None else (found,))]
+        if all(value is None for value in values):
+            continue
+        cells = [Text(terminal.NO_VALUE if v is None else format_unit_price(v, currency)) for v in values]
+        if plain is not None:
+            saving = saving_share(*values)
+            loss = saving is not None and saving < 0
+            told_saving = terminal.NO_VALUE if saving is None else f"{saving:.1%}" + (" (a loss)" if loss else "")
+            cells.append(Text(told_saving, "red" if loss else ""))
+        table.add_row(told, *cells)
+    terminal.out.print(table)
+    for line in found.formula:
+        terminal.out.print(Text(line), style="dim")

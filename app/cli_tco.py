@@ -1,0 +1,131 @@
+"""`specscope tco`: what a scenario costs over its years, in every option, and what speculation is worth there."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from app import command, terminal
+from app.options import JsonOption
+
+
+class Case(StrEnum):
+    BASE = "base"
+    BEST = "best"
+    WORST = "worst"
+
+
+class Language(StrEnum):
+    EN = "en"
+    TR = "tr"
+
+
+def tco(
+    scenario: Annotated[str, typer.Argument(help="A TOML file, or a scenario that comes with specscope by its name.")],
+    case: Annotated[
+        Case, typer.Option(help="The scenario's own numbers, or those of its best or worst case.")
+    ] = Case.BASE,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a workbook with live formulas (.xlsx), months (.csv), one page (.html, .pdf)."
+        ),
+    ] = None,
+    language: Annotated[
+        Language, typer.Option(help="Of tables and files; tr makes Turkish Excel's CSV.")
+    ] = Language.EN,
+    monte_carlo: Annotated[
+        int | None, typer.Option(metavar="N", help="Draw every number that has a range so often, at random.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the draws: the same one draws the same numbers.")] = 0,
+    tornado: Annotated[
+        str | None, typer.Option(metavar="OPTION", help="What moves this option's total, the largest first.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option(metavar="SCENARIO", help="What moved from this scenario to the first one, in words.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Total cost of every option of a scenario, rented, owned and by the token; plain against speculative decoding;
+    with its range. Ctrl-C ends the draws and keeps those that were made."""
+    with command.sentences(), sentences():
+        from app import own_prices, tco_report
+        from app.tco_files import MIME, tco_file
+
+        if out is not None:
+            if out.suffix.lower() not in MIME:
+                fail(f"--out takes a file that ends in {', '.join(MIME)}, not {out.name!r}")
+            command.check_writable(out, "--out")
+        if monte_carlo is not None and not 1 <= monte_carlo <= 1_000_000:
+            fail(f"--monte-carlo takes a number of draws from 1 to 1,000,000, not {monte_carlo}")
+        asked = tco_report.Asked(scenario, case.value, language.value, tornado, against)
+        found = tco_report.work_out(asked)
+        drawn = _draw(found, monte_carlo, seed) if monte_carlo is not None else None
+        prices = own_prices.load()
+        if as_json:
+            command.print_json(tco_report.document(found, drawn, prices))
+        else:
+            from app import terminal_tco
+
+            terminal_tco.show(found, drawn, prices)
+        if out is not None:
+            content = tco_file(
+                out.suffix.lower(), found.scenario, case=case.value, language=language.value, prices=prices,
+                chances=drawn.chances if drawn else (), changes=found.moved, tornado_of=tornado,
+            )  # fmt: skip
+            write(out, content)
+            terminal.note(f"written to {out}")
+        if drawn is not None and drawn.stopped:
+            raise typer.Exit(command.INTERRUPTED)
+
+
+def _draw(found: Any, draws: int, seed: int) -> Any:
+    from app.tco_report import Drawn
+    from pricing.sensitivity import monte_carlo
+
+    done = 0
+    with terminal.progress_bar("drawing") as step, command.interrupt() as cancel:
+        step(0, draws)
+
+        def stop() -> bool:  # asked between two thousands
+            nonlocal done
+            done += 2000
+            step(done, draws)
+            return cancel.is_set()
+
+        chances = monte_carlo(found.used, draws, seed, stop)
+    made = len(chances[0].totals)
+    if made < draws:
+        terminal.note(f"stopped after {made:,} of {draws:,} draws; they are kept")
+    return Drawn(tuple(chances), draws, made, seed)
+
+
+def fail(sentence: str) -> None:
+    raise ValueError(sentence)
+
+
+@contextmanager
+def sentences() -> Iterator[None]:
+    """What scenarios and the arithmetic refuse is the user's to mend too."""
+    from engine import EngineError
+    from pricing import PriceError
+
+    try:
+        yield
+    except PriceError:
+        raise
+    except (ValueError, KeyError) as error:
+        told = "; ".join(str(error.args[0] if error.args else error).splitlines())
+        raise EngineError(told) from error
+
+
+def write(path: Path, content: bytes) -> None:
+    from engine import EngineError
+
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise EngineError(f"{path} could not be written: {error.strerror or error}; the result is whole") from None

@@ -1,0 +1,150 @@
+"""What `specscope tco` works out, and its JSON document. Absent is null."""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pricing import PriceTable, load_scenario
+from pricing.export.xlsx_notes import fingerprint
+from pricing.scenario import Scenario
+from pricing.sensitivity import Chances, Driver, Moved, tornado, what_moved
+from pricing.tco import Choice, Option, Tco, break_even_requests_per_day, tco
+
+
+@dataclass(frozen=True)
+class Asked:
+    scenario: str
+    case: Any
+    language: Any
+    tornado: str | None = None
+    against: str | None = None
+
+
+@dataclass(frozen=True)
+class Found:
+    """scenario: as it was read; used: with the numbers of the case."""
+
+    asked: Asked
+    scenario: Scenario
+    used: Scenario
+    tco: Tco
+    drivers: tuple[Driver, ...]
+    moved: tuple[Moved, ...]
+    against: Tco | None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """asked: how many draws; made: how many there were time for."""
+
+    chances: tuple[Chances, ...]
+    asked: int
+    made: int
+    seed: int
+
+    @property
+    def stopped(self) -> bool:
+        return self.made < self.asked
+
+
+def work_out(asked: Asked) -> Found:
+    """Raises ValueError with a sentence for a scenario that cannot be read or served, and for an unknown option."""
+    scenario = load_scenario(asked.scenario)
+    used = of_case(scenario, asked.case)
+    found = tco(used)
+    drivers: tuple[Driver, ...] = ()
+    if asked.tornado is not None:
+        drivers = tuple(tornado(used, asked.tornado))
+        if not drivers:
+            raise ValueError(f"{scenario.name} gives no number a range; write one as {{value = 3, low = 2, high = 5}}")
+    moved: tuple[Moved, ...] = ()
+    other = None
+    if asked.against is not None:
+        before = of_case(load_scenario(asked.against), asked.case)
+        other = tco(before)
+        moved = tuple(what_moved(before, used, _in_both(asked.tornado, found, other)))
+    return Found(asked, scenario, used, found, drivers, moved, other)
+
+
+def of_case(scenario: Scenario, case: str) -> Scenario:
+    return scenario if case == "base" else scenario.with_values(getattr(scenario, case))
+
+
+def _in_both(named: str | None, found: Tco, other: Tco) -> str:
+    """The option whose total is followed: the one named, or the cheapest that both have."""
+    known = {option.name for option in other.options}
+    names = [option.name for option in found.options if option.name in known]
+    if named is not None and named not in names:
+        raise ValueError(f"{other.scenario.name} has no option called {named}; it has {', '.join(sorted(known))}")
+    if not names:
+        raise ValueError(f"{found.scenario.name} and {other.scenario.name} have no option of one name to compare")
+    return named or names[0]
+
+
+def document(found: Found, drawn: Drawn | None, prices: PriceTable) -> dict[str, Any]:
+    used = found.used
+    return {
+        "schema": "specscope.tco",
+        "scenario": used.name,
+        "scenario_sha256": fingerprint(found.scenario),
+        "case": found.asked.case,
+        "currency": used.currency,
+        "years": used.years,
+        "label": "calculated from the inputs, each with its own label",
+        "price_table": {"file": prices.file, "sha256": prices.sha256},
+        "options": [_option(option) for option in found.tco.options],
+        "speculation": [_choice(choice) for choice in found.tco.speculation],
+        "choices": [_choice(choice) for choice in found.tco.choices],
+        "break_even_requests_per_day": _break_even(used),
+        "tornado": [{**asdict(driver), "swing": driver.swing} for driver in found.drivers] or None,
+        "monte_carlo": None if drawn is None else _drawn(drawn),
+        "moved": [asdict(moved) for moved in found.moved] if found.against is not None else None,
+        "inputs": [{"path": path, **figure.model_dump()} for path, figure in used.figures().items()],
+        "excluded": list(used.excluded),
+    }
+
+
+def _option(option: Option) -> dict[str, Any]:
+    return {
+        "name": option.name,
+        "kind": option.kind,
+        "arm": option.arm,
+        "total": option.total,
+        "npv_of_cost": option.npv_of_cost,
+        "tokens": asdict(option.tokens),
+        "yearly": _records(option.yearly),
+        "monthly": _records(option.monthly),
+        "flows": list(option.flows),
+    }
+
+
+def _records(frame: Any) -> list[dict[str, Any]]:
+    whole = ("month", "year")
+    return [
+        {name: int(value) if name in whole else _number(value) for name, value in row.items()}
+        for row in frame.to_dict(orient="records")
+    ]
+
+
+def _number(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
+
+
+def _choice(choice: Choice) -> dict[str, Any]:
+    return {**asdict(choice), "flows": list(choice.flows)}
+
+
+def _break_even(scenario: Scenario) -> list[dict[str, Any]]:
+    """Of what is rented or owned, in place of each API."""
+    own = [option.name for option in (*scenario.cloud, *scenario.owned)]
+    return [
+        {"option": name, "instead_of": api.name, "value": break_even_requests_per_day(scenario, name, api.name)}
+        for name in own
+        for api in scenario.api
+    ]
+
+
+def _drawn(drawn: Drawn) -> dict[str, Any]:
+    names = ("option", "p05", "p50", "p95", "mean", "loss_share")
+    options = [{name: getattr(chance, name) for name in names} for chance in drawn.chances]
+    return {"draws": drawn.made, "asked": drawn.asked, "seed": drawn.seed, "options": options}

@@ -1,0 +1,126 @@
+"""How the command line shows a total cost: the answer, tables, ranges, and where the numbers come from."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from app import terminal
+from app.tco_report import Drawn, Found
+from pricing import PriceTable
+from pricing.export.report import Table as Told
+from pricing.export.report import make_report
+from pricing.export.told import told
+from pricing.export.words import Words
+
+WIDE = 200  # characters, where no terminal says how wide it is
+
+
+def show(found: Found, drawn: Drawn | None, prices: PriceTable) -> None:
+    words = Words(found.asked.language)
+    report = make_report(
+        found.scenario, case=found.asked.case, prices=prices, chances=drawn.chances if drawn else (),
+        language=found.asked.language,
+    )  # fmt: skip
+    terminal.out.print(printable(report.title), style="bold")
+    terminal.note(report.subtitle)
+    for i, said in enumerate(report.headline):
+        bad = report.loss and i == 1
+        terminal.out.print(printable(said), style="red bold" if bad else "bold" if i == 0 else "")
+    _options(report.options)
+    if report.speculation is not None:
+        _table(report.speculation)
+    _years(found, words)
+    if found.drivers:
+        _tornado(found, words)
+    if drawn is not None:
+        _chances(drawn, found, words)
+    if found.against is not None:
+        _moved(found, words)
+    _table(report.conditions)
+    terminal.out.print(printable(f"{report.excluded_title}: {'; '.join(report.excluded)}"))
+    for line in report.footer:
+        terminal.note(line)
+
+
+def printable(text: str) -> Text:
+    """Names are people's own and may hold what would drive the terminal."""
+    return Text("".join(c if c.isprintable() else f"\\x{ord(c):02x}" for c in text))
+
+
+def _rows(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], right: int = 1) -> None:
+    table = Table(title=Text(title), title_style="dim", title_justify="left")
+    for i, head in enumerate(heads):
+        number = i >= right
+        # Heads may be folded, numbers never: half of one reads as another.
+        least = max((len(row[i]) for row in rows), default=1) if number else 12
+        table.add_column(Text(head), justify="right" if number else "left", overflow="fold", min_width=least)
+    for row in rows:
+        table.add_row(*map(printable, row))
+    # A pipe has no width to keep to.
+    out = terminal.out if terminal.out.is_terminal else Console(file=terminal.out.file, width=WIDE, highlight=False)
+    out.print(table)
+
+
+def _table(shown: Told) -> None:
+    _rows(shown.title, shown.heads, shown.rows, min(shown.right, len(shown.heads)))
+
+
+def _options(shown: Told) -> None:
+    """In two tables: what it costs and with how many machines, and what a token and a request cost."""
+    for columns in ((0, 1, 2, 7, 8), (0, 3, 4, 5, 6)):
+        rows = [[row[i] for i in columns] for row in shown.rows]
+        _rows(shown.title, [shown.heads[i] for i in columns], rows)
+
+
+def _years(found: Found, words: Words) -> None:
+    currency, options = found.used.currency, found.tco.options
+    heads = [words("calc.year"), *map(str, range(1, found.used.years + 1))]
+    rows = [
+        (_title(option.title, option.arm, option.name, option.kind, words),
+         *(words.money(total, currency, 0) for total in option.yearly["total"]))
+        for option in options
+    ]  # fmt: skip
+    _rows(words("tco.yearly"), heads, rows)
+
+
+def _title(title: str, arm: str, name: str, kind: str, words: Words) -> str:
+    return title if kind == "api" else words("title", name=name, arm=words(f"arm.{arm}"))
+
+
+def _tornado(found: Found, words: Words) -> None:
+    currency = found.used.currency
+    by_path = {number.path: number for number in told(found.used, words)}
+
+    def row(driver: object) -> tuple[str, ...]:
+        number = by_path[driver.path]
+        show = words.share if number.kind == "share" else words.number
+        ends = (show(driver.low), show(driver.high))
+        changes = (driver.low_cost - driver.base_cost, driver.high_cost - driver.base_cost)
+        moves = (words.money(change, currency, 0) for change in changes)
+        return (f"{number.section}: {number.name}", number.unit, *ends, *moves)
+
+    keys = ("driver", "unit", "low", "high", "low_change", "high_change")
+    heads = [words(f"sensitivity.{key}") for key in keys]
+    _rows(words("sensitivity.of", option=found.asked.tornado), heads, [row(d) for d in found.drivers], 2)
+
+
+def _chances(drawn: Drawn, found: Found, words: Words) -> None:
+    currency = found.used.currency
+    rows = [
+        (chance.option, *(words.money(v, currency, 0) for v in (chance.p05, chance.p50, chance.p95, chance.mean)),
+         words.share(chance.loss_share))
+        for chance in drawn.chances
+    ]  # fmt: skip
+    heads = [words(f"chances.{key}") for key in ("option", "p05", "p50", "p95", "mean", "loss")]
+    _rows(words("sensitivity.chances", draws=f"{drawn.made:,}"), heads, rows)
+
+
+def _moved(found: Found, words: Words) -> None:
+    before = printable(words("tco.moved", before=found.against.scenario.name, after=found.used.name))
+    terminal.out.print(before, style="dim")
+    for moved in found.moved:
+        terminal.out.print(printable(f"- {moved.sentence}"))
+    if not found.moved:
+        terminal.out.print(words("tco.same"))

@@ -1,0 +1,244 @@
+"""What a decision's one page says, as finished words: the web page and the PDF only set them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from pricing.export.drawing import Drawing, cumulative, waterfall
+from pricing.export.told import Told, told
+from pricing.export.words import Language, Words
+from pricing.export.xlsx_notes import fingerprint
+from pricing.scenario import Scenario
+from pricing.sensitivity import Chances
+from pricing.tables import PriceTable
+from pricing.tco import Choice, Option, Tco, tco
+
+Case = Literal["base", "best", "worst"]
+# More would not go on the page; how many more there are is said.
+MOST_ASSUMED, MOST_EXCLUDED, MOST_CONDITIONS, MOST_OPTIONS = 14, 8, 14, 9
+_TELLING = ("_tokens_per_second", "per_gpu_hour", ".price", "requests_per_day", "busy_limit", "_per_million")
+_LONGEST = 110  # characters of a source or an exclusion
+
+
+@dataclass(frozen=True)
+class Table:
+    """right: columns from this one on are numbers."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    right: int = 1
+
+
+@dataclass(frozen=True)
+class Report:
+    """headline: sentences, the first one the answer. loss: speculation costs more than it saves there."""
+
+    language: Language
+    title: str
+    subtitle: str
+    about: str
+    headline: tuple[str, ...]
+    loss: bool
+    options: Table
+    speculation: Table | None
+    conditions: Table
+    assumed: Table
+    excluded_title: str
+    excluded: tuple[str, ...]
+    drawings: tuple[Drawing, ...]
+    footer: tuple[str, ...]
+
+
+def make_report(
+    scenario: Scenario,
+    *,
+    case: Case = "base",
+    prices: PriceTable | None = None,
+    chances: Sequence[Chances] = (),
+    exported_at: datetime | None = None,
+    language: Language = "en",
+) -> Report:
+    """prices: the table behind the quoted ones. chances: of a Monte Carlo, where one was made. Raises ValueError where
+    the scenario cannot be served."""
+    words = Words(language)
+    cases = {name: scenario.with_values(getattr(scenario, name)) for name in ("best", "worst")}
+    used = scenario if case == "base" else cases[case]
+    found = tco(used)
+    totals = [found, *(tco(other) for name, other in cases.items() if getattr(scenario, name))]
+    at = exported_at or datetime.now().astimezone()
+    best = min((o for o in found.options if o.arm == "speculative"), key=lambda o: o.npv_of_cost, default=None)
+    choice = next((c for c in found.speculation if best is not None and c.option == best.title), None)
+    shown = found.options[:MOST_OPTIONS]
+    drawings = [cumulative(shown, [_title(option, words) for option in shown], used.currency, words)]
+    if best is not None:
+        drawings.append(waterfall(found.option(best.name, "plain"), best, used.currency, words))
+    term = words.term(scenario.years)
+    names, day = words(f"case.{case}"), words.day(at.date())
+    return Report(
+        language=language,
+        title=scenario.name,
+        subtitle=words("report.subtitle", term=term, currency=scenario.currency, case=names, date=day),
+        about=cut(scenario.about, 400),
+        headline=_headline(found, best, choice, totals, chances, words),
+        loss=choice is not None and choice.saving < 0,
+        options=_options(found, words),
+        speculation=_speculation(found, words),
+        conditions=_conditions(used, words),
+        assumed=_assumed(used, words),
+        excluded_title=words("assumptions.excluded"),
+        excluded=_excluded(used, words),
+        drawings=tuple(drawings),
+        footer=_footer(scenario, prices, words, at),
+    )  # fmt: skip
+
+
+def _title(option: Option, words: Words) -> str:
+    return option.name if option.kind == "api" else words("title", name=option.name, arm=words(f"arm.{option.arm}"))
+
+
+def _headline(
+    found: Tco,
+    best: Option | None,
+    choice: Choice | None,
+    totals: Sequence[Tco],
+    chances: Sequence[Chances],
+    words: Words,
+) -> tuple[str, ...]:
+    currency, cheapest = found.scenario.currency, found.options[0]
+
+    def money(value: float) -> str:
+        return words.money(value, currency, 0 if abs(value) >= 1000 else 2)
+
+    said = [
+        words(
+            "report.cheapest", option=_title(cheapest, words), total=money(cheapest.total),
+            term=words.term(found.scenario.years), present=money(cheapest.npv_of_cost),
+        )
+    ]  # fmt: skip
+    if best is not None and choice is not None:
+        key = "report.loss" if choice.saving < 0 else "report.gain" if choice.saving > 0 else "report.even"
+        share = words.share(abs(choice.saving_share) if choice.saving_share is not None else None)
+        said.append(words(key, option=best.name, saving=money(abs(choice.saving)), share=share, npv=money(choice.npv)))
+        if choice.saving > 0:
+            weeks = choice.payback_weeks
+            key = "report.payback" if weeks else "report.no_advance" if weeks == 0 else "report.never"
+            said.append(words(key, weeks=words.number(weeks, 1), irr=words.rate(choice.irr)))
+        drawn = next((c for c in chances if c.option == best.title), None)
+        if drawn is not None:
+            held = {"low": money(drawn.p05), "high": money(drawn.p95)}
+            said.append(words("report.chances", option=_title(best, words), draws=len(drawn.totals), **held))
+        if len(totals) > 1:
+            ends = [t.option(best.name, best.arm).total for t in totals]
+            said.append(words("report.range", option=_title(best, words), low=money(min(ends)), high=money(max(ends))))
+    if len(totals) == 1 and not chances:
+        said.append(words("report.no_range"))
+    return tuple(said)
+
+
+def _options(found: Tco, words: Words) -> Table:
+    currency = found.scenario.currency
+    rows = []
+    for option in found.options[:MOST_OPTIONS]:
+        cost, months = option.tokens, option.monthly
+        gpus = NO_GPUS if option.kind == "api" else f"{months['gpus'].iloc[0]:.0f} → {months['gpus'].iloc[-1]:.0f}"
+        busy = words.share(None if option.kind == "api" else float(months["busy_share"].mean()))
+        prices = (cost.per_million_input, cost.per_million_output, cost.blended_per_million, cost.per_request)
+        whole = (words.money(option.total, currency, 0), words.money(option.npv_of_cost, currency, 0))
+        parts = (words.price(price, currency) for price in prices)
+        rows.append((_title(option, words), *whole, *parts, gpus, busy))
+    keys = ("total_head", "present_head", "input", "output", "blended", "request", "gpus", "busy")
+    heads = (words("summary.option"), *(words(f"report.{key}") for key in keys))
+    left_out = len(found.options) - len(rows)
+    title = words("summary.options") + (words("report.more", count=left_out) if left_out else "")
+    return Table(title, heads, tuple(rows))
+
+
+NO_GPUS = "–"
+
+
+def _speculation(found: Tco, words: Words) -> Table | None:
+    if not found.speculation:
+        return None
+    currency = found.scenario.currency
+    rows = []
+    for choice in found.speculation[:MOST_OPTIONS]:
+        option = next(o for o in found.options if o.title == choice.option and o.arm == "speculative")
+        verdict = words("summary.loss" if choice.saving < 0 else "summary.gain") if choice.saving else "–"
+        rows.append(
+            (option.name, words.money(choice.saving, currency, 0), words.share(choice.saving_share),
+             words.money(choice.npv, currency, 0), words.rate(choice.irr), words.number(choice.payback_weeks, 1),
+             words.number(choice.discounted_payback_weeks, 1), verdict)
+        )  # fmt: skip
+    keys = ("saving", "share", "npv", "irr", "payback_head", "discounted_head", "verdict")
+    heads = (words("summary.option"), *(words(f"summary.{key}") for key in keys))
+    return Table(words("summary.speculation"), heads, tuple(rows))
+
+
+def shown_value(number: Told, words: Words) -> str:
+    """With its unit."""
+    value = number.figure.value
+    text = words.share(value) if number.kind == "share" else words.number(value, 4)
+    return f"{text} {number.unit}"
+
+
+def _conditions(scenario: Scenario, words: Words) -> Table:
+    """What the answer hangs on most, with labels and sources."""
+    serving = scenario.serving
+    rows: list[tuple[str, ...]] = [(words("report.model"), f"{serving.model}, {serving.gpu}", "", "")]
+    telling = [number for number in told(scenario, words) if number.path.endswith(_TELLING)]
+    rows += [_row(number, words) for number in telling[:MOST_CONDITIONS]]
+    return Table(_with_more("summary.conditions", len(telling) - MOST_CONDITIONS, words), _heads(words), tuple(rows), 9)
+
+
+def _assumed(scenario: Scenario, words: Words) -> Table:
+    """Those that somebody has put in; specscope's own defaults are counted."""
+    assumed = [number for number in told(scenario, words) if number.figure.label == "assumed"]
+    given = [number for number in assumed if number.figure.source != "specscope's default"]
+    given = [number for number in given if not number.path.endswith(_TELLING)]
+    rows = [_row(number, words) for number in given[:MOST_ASSUMED]]
+    shown = len(rows) + sum(number.path.endswith(_TELLING) for number in assumed)
+    title, heads = _with_more("assumptions.numbers", len(assumed) - shown, words), _heads(words)
+    if not any(row[-1] for row in rows):
+        rows, heads = [row[:-1] for row in rows], heads[:-1]
+    return Table(title, heads, tuple(rows), 9)
+
+
+def _with_more(key: str, more: int, words: Words) -> str:
+    return words(key) + (words("report.more", count=more) if more > 0 else "")
+
+
+def _heads(words: Words) -> tuple[str, ...]:
+    return tuple(words(f"inputs.{head}") for head in ("name", "base", "label", "source"))
+
+
+def _row(number: Told, words: Words) -> tuple[str, ...]:
+    label = words(f"label.{number.figure.label}")
+    return f"{number.section}: {number.name}", shown_value(number, words), label, cut(number.figure.source)
+
+
+def _excluded(scenario: Scenario, words: Words) -> tuple[str, ...]:
+    told_out = [cut(text) for text in scenario.excluded[:MOST_EXCLUDED]]
+    if len(scenario.excluded) > MOST_EXCLUDED:
+        told_out.append(words("report.more", count=len(scenario.excluded) - MOST_EXCLUDED).strip(" ()"))
+    return tuple(told_out) or (words("assumptions.nothing_excluded"),)
+
+
+def cut(text: str, longest: int = _LONGEST) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
+
+
+def _footer(scenario: Scenario, prices: PriceTable | None, words: Words, at: datetime) -> tuple[str, ...]:
+    lines = [
+        words("report.made", when=f"{at:%Y-%m-%d %H:%M} {at.tzname() or ''}".strip(), sha256=fingerprint(scenario))
+    ]
+    if prices is not None:
+        days = [row.as_of for row in prices]
+        newest = words.day(max(days)) if days else "–"
+        lines.append(words("report.table", file=prices.file, sha256=prices.sha256, date=newest))
+    lines.append(words("report.labels"))
+    return tuple(lines)

@@ -1,0 +1,89 @@
+"""Words and numbers of exports, in English and Turkish."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Literal, get_args
+
+from babel.dates import format_date
+from babel.numbers import format_compact_decimal, format_decimal
+
+from pricing.currencies import SYMBOLS, Currency
+
+Language = Literal["en", "tr"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+NO_VALUE = "–"
+_LOCALES = {"en": "en_US", "tr": "tr_TR"}
+
+
+@cache
+def catalogue(language: Language) -> dict[str, str]:
+    text = (Path(__file__).parent / f"{language}.json").read_text(encoding="utf-8")
+    return {str(key): str(value) for key, value in json.loads(text).items()}
+
+
+class Words:
+    """words("key", name=value) is that key's text with its placeholders filled. Numbers are plain text as people of the
+    language write them; an absent one is a dash, never 0."""
+
+    def __init__(self, language: Language = "en") -> None:
+        if language not in LANGUAGES:
+            raise ValueError(f"exports speak {' and '.join(LANGUAGES)}, not {language!r}")
+        self.language = language
+        self._texts = catalogue(language)
+        self._locale = _LOCALES[language]
+
+    def __call__(self, key: str, **values: object) -> str:
+        """Raises KeyError for a key that there is not."""
+        text = self._texts[key]
+        for name, value in values.items():  # not str.format: a value may hold braces of its own
+            text = text.replace("{" + name + "}", str(value))
+        return text
+
+    def term(self, years: int) -> str:
+        return self("term.one") if years == 1 else self("term.many", years=years)
+
+    def money(self, value: float | None, currency: Currency, digits: int = 2) -> str:
+        """ "$1,234.50", "₺1.234,50", "-$3.00". `digits` after the point."""
+        if value is None:
+            return NO_VALUE
+        shown = format_decimal(abs(value), "#,##0." + "0" * digits if digits else "#,##0", locale=self._locale)
+        some = any(character in "123456789" for character in shown)
+        return f"{'-' if value < 0 and some else ''}{SYMBOLS[currency]}{shown}"
+
+    def price(self, value: float | None, currency: Currency) -> str:
+        """Money by the token or request: four significant digits, cents at least, never a tiny one as 0."""
+        if value is None:
+            return NO_VALUE
+        digits = 2
+        while value and digits < 10 and abs(value) < 10.0 ** (3 - digits):
+            digits += 1
+        return self.money(value, currency, digits)
+
+    def short_money(self, value: float, currency: Currency) -> str:
+        """For charts: "$1.2M", "₺1,2 Mn"."""
+        shown = format_compact_decimal(abs(value), locale=self._locale, fraction_digits=1)
+        return f"{'-' if value < 0 else ''}{SYMBOLS[currency]}{shown}"
+
+    def number(self, value: float | None, digits: int = 2) -> str:
+        """Up to `digits` after the point."""
+        return NO_VALUE if value is None else str(format_decimal(value, "#,##0." + "#" * digits, locale=self._locale))
+
+    def share(self, value: float | None, digits: int = 1) -> str:
+        """0.457 is "45.7%", and "%45,7" in Turkish."""
+        if value is None:
+            return NO_VALUE
+        shown = self.number(abs(value) * 100, digits)
+        sign = "-" if value < 0 and shown != "0" else ""
+        return f"{sign}%{shown}" if self.language == "tr" else f"{sign}{shown}%"
+
+    def rate(self, yearly: float | None) -> str:
+        """A rate of return; beyond 10,000% a year its digits say nothing."""
+        most = 100.0
+        return self.share(yearly) if yearly is None or yearly <= most else f"> {self.share(most)}"
+
+    def day(self, day: date) -> str:
+        return str(format_date(day, "d MMM yyyy", locale=self._locale))

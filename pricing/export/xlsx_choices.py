@@ -1,0 +1,237 @@
+"""What one option is worth in place of another: the comparisons of the Calculation sheet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pricing.export.formula import (
+    Cells,
+    Formula,
+    apart,
+    both,
+    either,
+    entry,
+    largest,
+    literal,
+    number_of,
+    place_of_smallest,
+    rate_of_return,
+    sign_of,
+    smallest,
+    when,
+    when_number,
+    worth_at,
+)
+from pricing.export.grid import NAME, WHOLE, Grid, Row, stack, wholes
+from pricing.export.words import NO_VALUE, Words
+from pricing.export.workbook import shown_text
+from pricing.export.xlsx_demand import Time
+from pricing.export.xlsx_inputs import Inputs
+from pricing.export.xlsx_options import COST_LINES, Block
+
+
+@dataclass(frozen=True)
+class Compared:
+    """`own` in place of `other`, both by title. Paybacks are texts where there is none."""
+
+    own: Formula
+    other: Formula
+    own_total: Formula
+    other_total: Formula
+    saving: Formula
+    saving_share: Formula
+    npv: Formula
+    irr: Formula
+    payback_weeks: Formula
+    discounted_payback_weeks: Formula
+
+
+class Choices:
+    """blocks: all options. `speculation`: a comparison an option; `chosen`: of the two options at the places
+    that `own` and `other` are (from 1)."""
+
+    def __init__(self, grid: Grid, x: Inputs, time: Time, blocks: list[Block], currency: str, words: Words) -> None:
+        self.grid, self.x, self.time, self.currency, self.words = grid, x, time, currency, words
+        self.blocks = blocks
+        self._write_all()
+
+    def _write_all(self) -> None:
+        """Every option's money under each other, so that one can be picked by its place."""
+        grid, words = self.grid, self.words
+        grid.heading(words("calc.numbered"))
+        first = grid.next
+        number = Formula(grid.sheet.at(first - 1, WHOLE), 0.0)  # the heading's, which is blank
+        for block in self.blocks:
+            number = grid.value(block.label, "", number + 1, "whole")
+        last = grid.next - 1
+        texts = tuple(shown_text(block.label) for block in self.blocks)
+        self.labels = grid.sheet.cells((first, NAME), (last, NAME), texts)
+        counted = tuple(float(block.number) for block in self.blocks)
+        self._numbers = grid.sheet.cells((first, WHOLE), (last, WHOLE), counted)
+        grid.heading(words("calc.all_flows"))
+        self.flows = [
+            grid.line(block.label, self.currency, lambda t, block=block: block.flows[t], first=0)  # type: ignore[misc]
+            for block in self.blocks
+        ]
+        self.totals = wholes(self.flows)
+
+    def place(self, label: Formula, name: str) -> Formula:
+        """The option's place by its label, letter for letter: people may call it anything."""
+        return self.grid.value(name, "", number_of(label, self.labels, self._numbers), "whole")
+
+    def pair(self, own: Block, other: Block) -> Compared:
+        self.grid.heading(self.words("calc.instead", own=own.title, other=other.title))
+        return self._compare(
+            lambda t: own.flows[t], lambda t: other.flows[t], own.flows.whole, other.flows.whole,
+            self._label(own), self._label(other),
+        )  # fmt: skip
+
+    def _label(self, block: Block) -> Formula:
+        return self.flows[block.number - 1].name
+
+    def chosen(self, own: Formula, other: Formula) -> Compared:
+        """own, other: the places of the options."""
+        grid, words = self.grid, self.words
+        grid.heading(words("calc.chosen"))
+
+        def of(t: int, place: Formula) -> Formula:
+            return entry(stack(self.flows, t), place)
+
+        own_row = grid.line(words("calc.chosen_own"), self.currency, lambda t: of(t, own), first=0)
+        other_row = grid.line(words("calc.chosen_other"), self.currency, lambda t: of(t, other), first=0)
+        return self._compare(
+            lambda t: own_row[t], lambda t: other_row[t], own_row.whole, other_row.whole,
+            entry(self.labels, own), entry(self.labels, other),
+        )  # fmt: skip
+
+    def by_line(self) -> dict[str, Cells]:
+        """Each line of the bill over the term, an option a row; lines that no option has are left out."""
+        grid, words = self.grid, self.words
+        found: dict[str, Cells] = {}
+        for line in COST_LINES:
+            if not any(line in block.lines for block in self.blocks):
+                continue
+            grid.heading(words("calc.by_line", line=words(f"line.{line}")))
+            first = grid.next
+            values = []
+            for block in self.blocks:
+                held = block.lines[line].whole if line in block.lines else None
+                made = grid.value(block.label, self.currency, held if held is not None else Formula("0", 0.0), "money")
+                values.append(made.value)
+            found[line] = grid.sheet.cells((first, 2), (grid.next - 1, 2), tuple(values))
+        return found
+
+    def _compare(
+        self,
+        own: Callable[[int], Formula],
+        other: Callable[[int], Formula],
+        own_total: Formula,
+        other_total: Formula,
+        own_name: Formula,
+        other_name: Formula,
+    ) -> Compared:
+        grid, x, words, money = self.grid, self.x, self.words, self.currency
+        saved = grid.line(words("calc.saved"), money, lambda t: other(t) - own(t), first=0)
+        discount = self.time.discount
+        worth = grid.line(words("calc.saved_worth"), money, lambda t: saved[t] * discount[t], first=0)
+        summed = grid.running(words("calc.saved_summed"), money, lambda before, t: before + saved[t])
+        worth_summed = grid.running(words("calc.worth_summed"), money, lambda before, t: before + worth[t])
+        simple = self._payback(saved, summed, words("calc.back"))
+        late = self._payback(worth, worth_summed, words("calc.worth_back"))
+        none = literal(NO_VALUE)
+        share = when(other_total > 0, saved.whole / other_total, none)
+        share = grid.value(words("choice.saving_share"), words("unit.share"), share, "share")
+        monthly = self._rate(saved, summed, none)
+        per_year = x.constant("months_per_year")
+        yearly = when_number(monthly, lambda rate: (1 + rate) ** per_year - 1, none)
+        irr = grid.value(words("choice.irr"), words("unit.share_year"), yearly, "irr")
+
+        def in_weeks(key: str, months: Formula) -> Formula:
+            weeks = when_number(months, lambda number: number * self.time.weeks_per_month, none)
+            return grid.value(words(key), words("unit.weeks"), weeks)
+
+        return Compared(
+            own=own_name,
+            other=other_name,
+            own_total=own_total,
+            other_total=other_total,
+            saving=saved.whole,
+            saving_share=share,
+            npv=worth.whole,
+            irr=irr,
+            payback_weeks=in_weeks("choice.payback", simple),
+            discounted_payback_weeks=in_weeks("choice.discounted_payback", late),
+        )
+
+    def _rate(self, saved: Row, summed: Row, none: Formula) -> Formula:
+        """A month's rate of return, by the rule of `pricing.finance.monthly_irr`."""
+        grid, x, words = self.grid, self.x, self.words
+        least = grid.value(
+            words("calc.nothing"), self.currency,
+            x.constant("tolerance") * largest(largest(saved.all), 0 - smallest(saved.all)), "factor",
+        )  # fmt: skip
+        once = either(*(self._turns_once(row, least, name) for row, name in ((saved, "flows"), (summed, "sums"))))
+        guess = when(summed.fixed(grid.months) < 0, self._below_nothing(summed), self._halved(saved))
+        guess = grid.value(words("calc.guess"), words("unit.share_month"), guess, "factor")
+        found = when(once, rate_of_return(saved.all, guess, none), none)
+        return grid.value(words("calc.monthly_irr"), words("unit.share_month"), found, "factor")
+
+    def _halved(self, saved: Row) -> Formula:
+        """Near the rate of what is a gain: its discount factor lies between 0 and 1, and each column halves where.
+        A search alone may end at a rate below nothing."""
+        grid, words, factor = self.grid, self.words, self.words("unit.factor")
+        two, month = self.x.constant("two"), self.time.month
+        enough = self.x.constant("halvings")
+        step = grid.line(
+            words("calc.step"), factor, lambda t: 1 / two ** (smallest(month[t], enough) + 1), "factor", first=0,
+            whole=None,
+        )  # fmt: skip
+
+        def worth(discount: Formula) -> Formula:
+            return worth_at(1 / discount - 1, saved.fixed(0), saved.later)
+
+        found = grid.running(
+            words("calc.halved"), factor,
+            lambda before, t: before + when(worth(before + step[t]) < 0, step[t], 0), "factor",
+        )  # fmt: skip
+        return 1 / (found.fixed(grid.months) + step.fixed(grid.months)) - 1
+
+    def _below_nothing(self, summed: Row) -> Formula:
+        """Near the rate of what ends as a loss: as if what comes back after the lowest point came evenly."""
+        grid, words = self.grid, self.words
+        lowest = grid.value(words("calc.lowest"), self.currency, smallest(summed.all), "money")
+        at = entry(self.time.month.all, place_of_smallest(summed.all))
+        left = self.time.month.fixed(grid.months) - at
+        left = grid.value(words("calc.left_then"), words("unit.months"), left, "whole")
+        back = summed.fixed(grid.months) - lowest
+        held = both(lowest < 0, left > 0)
+        return when(held, (back / (0 - lowest)) ** (self.x.constant("two") / left) - 1, 0)
+
+    def _turns_once(self, flows: Row, least: Formula, name: str) -> Formula:
+        """From below nothing to above it, and never back."""
+        grid, words, switch = self.grid, self.words, self.words("unit.sign")
+        signs = grid.running(
+            words(f"calc.sign_{name}"), switch,
+            lambda before, t: when(apart(flows[t]) > least, sign_of(flows[t]), before), "whole",
+        )  # fmt: skip
+        turns = grid.line(
+            words(f"calc.turns_{name}"), switch, lambda t: when(signs[t] * signs[t - 1] < 0, 1, 0), "whole", first=0
+        )
+        return both(turns.whole.same_as(1), signs.fixed(grid.months).same_as(1))
+
+    def _payback(self, flows: Row, summed: Row, back_name: str) -> Formula:
+        """Months until what was paid has come back for good, straight within a month: the last time that the sum rises
+        through nothing. A text where it ends below."""
+        grid, words = self.grid, self.words
+        month = self.time.month
+        back = grid.line(
+            back_name, words("unit.months"),
+            lambda t: when(
+                both(summed[t - 1] < 0, summed[t] >= 0), month[t] - 1 + (0 - summed[t - 1]) / flows[t], 0
+            ), "number", whole=largest,
+        )  # fmt: skip
+        ended = summed.fixed(grid.months) < 0
+        return grid.value(
+            words("calc.payback_months"), words("unit.months"), when(ended, literal(NO_VALUE), back.whole)
+        )

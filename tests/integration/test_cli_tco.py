@@ -1,0 +1,300 @@
+"""`specscope tco` and `specscope cost`: right numbers, one document, one sentence for what is wrong."""
+
+import csv
+import io
+import json
+import threading
+from contextlib import contextmanager
+
+import openpyxl
+import pytest
+from helpers.everything import everything
+from helpers.scenarios import scenario
+from typer.testing import CliRunner
+
+from app import cli, command
+from pricing.scenario_file import save_scenario
+from pricing.sensitivity import monte_carlo, tornado, what_moved
+from pricing.tco import tco
+
+
+def refuse(number):
+    raise AssertionError(f"{number} is no JSON")
+
+
+@pytest.fixture
+def invoke(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECSCOPE_DATA", str(tmp_path / "data"))
+
+    def run(*args):
+        return CliRunner().invoke(cli.app, [str(arg) for arg in args])
+
+    return run
+
+
+@pytest.fixture
+def document(invoke):
+    """The one JSON document; NaN and infinities are none."""
+
+    def run(*args):
+        result = invoke(*args, "--json")
+        assert result.exit_code == 0, result.output
+        return json.loads(result.stdout, parse_constant=refuse)
+
+    return run
+
+
+@pytest.fixture
+def file(tmp_path):
+    def save(made, name="mine.toml"):
+        save_scenario(made, tmp_path / name)
+        return tmp_path / name
+
+    return save
+
+
+# tco
+
+
+def test_the_document_is_the_calculation(document, file):
+    made = everything()
+    found = document("tco", file(made))
+    whole = tco(made)
+    assert found["schema"] == "specscope.tco"
+    assert (found["currency"], found["years"], found["case"]) == ("USD", 3, "base")
+    assert [option["total"] for option in found["options"]] == [option.total for option in whole.options]
+    assert found["speculation"][0]["npv"] == pytest.approx(whole.speculation[0].npv)
+    assert len(found["choices"]) == len(whole.choices)
+    api = next(option for option in found["options"] if option["kind"] == "api")
+    assert api["monthly"][0]["gpus"] is None
+    assert api["monthly"][35]["month"] == 36
+    assert [year["year"] for year in api["yearly"]] == [1, 2, 3]
+    labels = {row["path"]: row["label"] for row in found["inputs"]}
+    assert labels["serving.plain.output_tokens_per_second"] == "measured"
+    assert found["tornado"] is found["monte_carlo"] is found["moved"] is None
+    assert len(found["price_table"]["sha256"]) == len(found["scenario_sha256"]) == 64
+    assert {row["instead_of"] for row in found["break_even_requests_per_day"]} == {
+        "api", "api without a cached price",
+    }  # fmt: skip
+
+
+def test_a_case_has_its_own_numbers(document, file):
+    made = everything()
+    best = document("tco", file(made), "--case", "best")
+    expected = tco(made.with_values(made.best)).option("rented").total
+    assert next(o for o in best["options"] if (o["name"], o["arm"]) == ("rented", "speculative"))["total"] == expected
+
+
+def test_tornado_draws_and_what_moved_are_in_it(document, file):
+    made, before = everything(), everything(workload__peak_factor=4, name="before")
+    found = document(
+        "tco", file(made), "--tornado", "own", "--monte-carlo", 50, "--seed", 3, "--against", file(before, "b.toml")
+    )
+    assert [driver["path"] for driver in found["tornado"]] == [driver.path for driver in tornado(made, "own")]
+    chances = {chance.option: chance for chance in monte_carlo(made, 50, 3)}
+    assert found["monte_carlo"]["draws"] == 50
+    for told in found["monte_carlo"]["options"]:
+        assert told["p95"] == chances[told["option"]].p95
+        assert told["loss_share"] == chances[told["option"]].loss_share
+    assert found["moved"][0]["sentence"] == what_moved(before, made, "own")[0].sentence
+
+
+def test_people_see_the_answer_the_tables_and_the_labels(invoke, file):
+    result = invoke("tco", file(everything()), "--tornado", "own", "--monte-carlo", 40)
+    assert result.exit_code == 0, result.output
+    for told in (
+        "costs least", "What each option costs", "What speculation is worth", "Paid for in each year", "Tornado",
+        "40 draws", "measured", "projected", "quoted", "assumed", "run 1, H100 SXM", "Left out",
+    ):  # fmt: skip
+        assert told in result.stdout, told
+    assert "sha256" in result.stderr
+    turkish = invoke("tco", file(everything()), "--language", "tr")
+    assert "En ucuzu" in turkish.stdout
+    assert "Spekülasyonun değeri" in turkish.stdout
+
+
+def test_a_loss_is_said_first(invoke, file):
+    result = invoke("tco", file(scenario(serving__speculative__output_tokens_per_second=500)))
+    assert "LOSES" in result.stdout
+    assert "a loss" in result.stdout
+
+
+def test_names_cannot_drive_the_terminal(invoke, file):
+    made = scenario(name="a\x1b[31mb", cloud__0__name="[bold]x[/bold]\x07")
+    result = invoke("tco", file(made))
+    assert "\x1b[31m" not in result.output
+    assert "\x07" not in result.output
+    assert "[bold]x[/bold]" in result.stdout
+
+
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_every_file_is_written(invoke, file, tmp_path, language):
+    made = everything()
+    total = tco(made).option("rented").total
+    for ending in ("xlsx", "csv", "html", "pdf"):
+        out = tmp_path / f"out.{ending}"
+        result = invoke("tco", file(made), "--out", out, "--language", language)
+        assert result.exit_code == 0, result.output
+        assert f"written to {out}" in " ".join(result.stderr.split())
+    book = openpyxl.load_workbook(tmp_path / "out.xlsx", data_only=True)
+    assert any(
+        isinstance(cell.value, float) and cell.value == pytest.approx(total)
+        for row in book.worksheets[0].iter_rows() for cell in row
+    )  # fmt: skip
+    text = (tmp_path / "out.csv").read_bytes().decode("utf-8-sig")
+    rows = list(csv.DictReader(io.StringIO(text, newline=""), delimiter=";" if language == "tr" else ","))
+    own = [row["total"].replace(",", ".") for row in rows if (row["option"], row["arm"]) == ("rented", "speculative")]
+    assert sum(map(float, own)) == pytest.approx(total)
+    page = (tmp_path / "out.html").read_text(encoding="utf-8")
+    assert page.startswith(f'<!doctype html>\n<html lang="{language}">')
+    assert (tmp_path / "out.pdf").read_bytes().startswith(b"%PDF-")
+
+
+def test_a_workbook_of_a_case_and_changes_opens_there(invoke, file, tmp_path):
+    before = file(everything(workload__output_tokens=400, name="before"), "b.toml")
+    result = invoke("tco", file(everything()), "--case", "worst", "--against", before, "--out", tmp_path / "w.xlsx")
+    assert result.exit_code == 0, result.output
+    book = openpyxl.load_workbook(tmp_path / "w.xlsx")
+    assert book["Summary"]["B5"].value == "worst"
+    assert any("output_tokens goes from 400 to 200" in str(row[1].value) for row in book["Change log"].iter_rows())
+
+
+def test_ctrl_c_keeps_what_was_drawn(invoke, file, monkeypatch):
+    @contextmanager
+    def pressed():
+        event = threading.Event()
+        event.set()
+        yield event
+
+    monkeypatch.setattr(command, "interrupt", pressed)
+    result = invoke("tco", file(everything()), "--monte-carlo", 9000, "--json")
+    assert result.exit_code == command.INTERRUPTED
+    assert "stopped after 2,000 of 9,000 draws" in result.stderr
+    told = json.loads(result.stdout)["monte_carlo"]
+    assert (told["draws"], told["asked"]) == (2000, 9000)
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["nothing.toml"], "nothing.toml cannot be read"),
+        (["bad.toml"], "there is no such entry"),
+        (["curve.toml"], "raise the target or use faster machines"),
+        (["mine.toml", "--out", "x.doc"], "--out takes a file that ends in .xlsx, .csv, .html, .pdf"),
+        (["mine.toml", "--out", "no/such/x.pdf"], "does not exist"),
+        (["mine.toml", "--monte-carlo", "0"], "from 1 to 1,000,000"),
+        (["mine.toml", "--monte-carlo", "10"], "gives no number a range"),
+        (["mine.toml", "--tornado", "rented"], "gives no number a range"),
+        (["mine.toml", "--tornado", "nobody"], "no option is called nobody; there are rented"),
+        (["mine.toml", "--against", "nothing.toml"], "nothing.toml cannot be read"),
+        (["mine.toml", "--against", "other.toml"], "have no option of one name"),
+        (["mine.toml", "--case", "middling"], "'middling' is not one of"),
+    ],
+)
+def test_bad_input_is_one_sentence(invoke, file, tmp_path, monkeypatch, args, told):
+    monkeypatch.chdir(tmp_path)
+    file(scenario())
+    file(scenario(cloud__0__name="another"), "other.toml")
+    (tmp_path / "bad.toml").write_text((tmp_path / "mine.toml").read_text() + "\nnonsense = 1\n", encoding="utf-8")
+    curve = {arm: [{"busy_share": 0.5, "p95_s": 9}] for arm in ("plain", "speculative")}
+    file(scenario(load_curve=curve, serving__p95_target_s=1), "curve.toml")
+    result = invoke("tco", *args)
+    assert result.exit_code == command.BAD_INPUT
+    assert told in " ".join(result.stderr.split())
+    assert result.stdout == ""
+    assert "Traceback" not in result.output
+
+
+# cost
+
+
+@pytest.mark.parametrize(
+    ("args", "worked"),
+    [
+        (["--per-hour", 2.49, "--tokens-per-second", 100], 6.916667),
+        (["--per-hour", 2.49, "--gpus", 8, "--tokens-per-second", 100], 55.333333),
+        (["--per-hour", 2.00, "--tokens-per-second", 85], 6.535948),
+        (["--per-hour", 1.50, "--output-tokens-per-second", 2000], 0.208333),
+        (["--per-hour", 2.49, "--tokens-per-second", 100, "--busy", 0.25], 27.666667),
+    ],
+)
+def test_golden_prices_of_output_tokens(document, args, worked):
+    found = document("cost", *args)
+    assert found["per_million_output_alone"] == pytest.approx(worked, abs=5e-7)
+    assert found["per_request"] is found["per_million_input"] is None
+    assert "1M output tokens" in " ".join(found["formula"])
+
+
+SPLIT = (
+    "cost", "--per-hour", 2.49, "--input-tokens-per-second", 10_000, "--output-tokens-per-second", 2000,
+    "--input-tokens", 1000, "--output-tokens", 200,
+)  # fmt: skip
+
+
+def test_the_parts_add_up_to_the_bill(document):
+    """0.07 s of reading, 0.003 of the cache, 0.1 of writing: 0.173 s, and 20,809 requests in an hour of 2.49."""
+    found = document(*SPLIT, "--cached-share", 0.3, "--turns", 5, "--turkish-tokens-per-word", 2.4)
+    assert found["seconds_per_request"] == pytest.approx(0.173)
+    assert found["per_request"] == pytest.approx(2.49 / (3600 / 0.173))
+    parts = (
+        700 * found["per_million_input"] + 300 * found["per_million_cached_input"] + 200 * found["per_million_output"]
+    )
+    assert parts / 1e6 == pytest.approx(found["per_request"])
+    assert found["blended_per_million"] == pytest.approx(found["per_request"] / 1200 * 1e6)
+    assert found["per_conversation"] == pytest.approx(5 * found["per_request"])
+    assert found["per_1000_words_turkish"] == pytest.approx(found["per_million_output"] * 2.4e-3)
+    assert found["per_1000_words_english"] is None
+
+
+def test_the_busy_share_follows_from_demand(document):
+    """10 requests/s x 0.2 s = 2 at work; twice that in the peak over 0.5 is 8; 2 of 8 is a quarter."""
+    found = document(*SPLIT, "--requests-per-second", 10, "--peak-factor", 2, "--busy-limit", 0.5)
+    assert (found["replicas"], found["busy_share"]) == (8, pytest.approx(0.25))
+    assert found["per_request"] == pytest.approx(8 * 2.49 / 36_000)
+    same = document(*SPLIT, "--busy", 0.25)
+    assert same["per_million_output"] == pytest.approx(found["per_million_output"])
+
+
+def test_plain_and_speculative_stand_side_by_side_and_a_loss_is_one(invoke, document):
+    gain = document("cost", "--per-hour", 2, "--tokens-per-second", 200, "--plain-tokens-per-second", 100)
+    assert gain["saving_share"] == pytest.approx(0.5)
+    args = ("cost", "--per-hour", 2, "--tokens-per-second", 100, "--plain-tokens-per-second", 120)
+    assert document(*args)["saving_share"] == pytest.approx(-0.2)
+    shown = invoke(*args)
+    assert "-20.0% (a loss)" in shown.stdout
+    assert "a replica costs 2 x 1 GPU" in shown.stdout
+    assert "assumed" in shown.stdout
+
+
+def test_money_is_shown_in_its_own_currency(invoke, document):
+    assert "₺" in invoke("cost", "--per-hour", 90, "--tokens-per-second", 100, "--currency", "TL").stdout
+    assert document("cost", "--per-hour", 90, "--tokens-per-second", 100, "--currency", "TL")["currency"] == "TRY"
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--per-hour", "nan", "--tokens-per-second", 1], "--per-hour must be a number above 0"),
+        (["--per-hour", "inf", "--tokens-per-second", 1], "--per-hour must be a number above 0"),
+        (["--per-hour", 0, "--tokens-per-second", 1], "--per-hour must be a number above 0"),
+        (["--per-hour", 1, "--tokens-per-second", -1], "--output-tokens-per-second must be a number above 0"),
+        (["--per-hour", 1], "give --tokens-per-second"),
+        (["--per-hour", 1, "--tokens-per-second", 1, "--busy", 2], "--busy is a share above 0"),
+        (["--per-hour", 1, "--tokens-per-second", 1, "--gpus", 0], "--gpus must be at least 1"),
+        (["--per-hour", 1, "--tokens-per-second", 1, "--cached-share", 40], "a share from 0 to 1"),
+        (["--per-hour", 1, "--tokens-per-second", 1, "--peak-factor", 0.5], "of at least 1"),
+        (["--per-hour", 1, "--tokens-per-second", 1, "--input-tokens", 5], "go together"),
+        (["--per-hour", 1, "--tokens-per-second", 1, "--requests-per-second", 5], "needs --output-tokens"),
+        (["--per-hour", 1, "--tokens-per-second", 1, "--output-tokens-per-second", 5], "not both"),
+        (["--per-hour", 1, "--tokens-per-second", 1, "--currency", "JPY"], "is not one of the currencies"),
+        (
+            ["--per-hour", 1, "--tokens-per-second", 1, "--output-tokens", 9, "--busy", 1, "--requests-per-second", 1],
+            "the busy share follows from the requests",
+        ),
+    ],
+)
+def test_what_gives_no_cost_is_one_sentence(invoke, args, told):
+    result = invoke("cost", *args)
+    assert result.exit_code == command.BAD_INPUT
+    assert told in " ".join(result.stderr.split())
+    assert result.stdout == ""

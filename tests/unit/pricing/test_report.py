@@ -1,0 +1,207 @@
+"""One page in two languages: right numbers, escaped texts, nothing from outside; and the months as CSV."""
+
+import csv
+import io
+import re
+import xml.etree.ElementTree as ET
+from datetime import UTC, date, datetime
+from html.parser import HTMLParser
+
+import pytest
+from helpers.everything import API, CLOUD, HOSTILE, OWNED, everything
+from helpers.scenarios import scenario
+
+from pricing import load_prices
+from pricing.export.drawing import HEIGHT, WIDTH, waterfall
+from pricing.export.html import to_html
+from pricing.export.report import MOST_ASSUMED, make_report
+from pricing.export.tco_csv import tco_to_csv
+from pricing.export.words import Words
+from pricing.sensitivity import monte_carlo
+from pricing.tco import tco
+
+AT = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
+SLOW = {"serving__speculative__output_tokens_per_second": 500, "load_curve": {}}
+
+
+def report(made, **asked):
+    return make_report(made, exported_at=AT, **asked)
+
+
+def test_the_headline_is_the_answer_with_its_range():
+    """13 and 9 replicas at 2.49 for 8,760 hours; 3.00 in the worst case, 2.00 in the best."""
+    price = "cloud.0.parts.0.per_gpu_hour"
+    said = report(scenario(best={price: 2.0}, worst={price: 3.0})).headline
+    assert said[0] == "rented, speculative costs least: $196,312 over one year, $196,312 in present value."
+    assert said[1].startswith("Speculative decoding saves $87,250 (30.8%) on rented")
+    assert said[2] == "Nothing has to be paid in advance."
+    assert said[3] == "From best to worst case, rented, speculative costs $157,680 to $236,520."
+
+
+def test_a_loss_is_called_a_loss_in_both_languages():
+    english, turkish = (report(scenario(**SLOW), language=language) for language in ("en", "tr"))
+    assert english.loss
+    assert "LOSES" in english.headline[1]
+    assert "ZARAR" in turkish.headline[1]
+    assert english.speculation.rows[0][1].startswith("-$")
+    assert english.speculation.rows[0][-1] == "a loss"
+    assert 'class="headline loss"' in to_html(english)
+    assert not report(scenario()).loss
+
+
+def test_without_cases_and_draws_it_warns_of_single_points():
+    assert "single points" in report(scenario()).headline[-1]
+    made = everything()
+    assert "In 90% of 60 draws" in " ".join(report(made, chances=monte_carlo(made, 60)).headline)
+
+
+def test_turkish_numbers_are_written_as_turks_write_them():
+    made = report(scenario(currency="TRY"), language="tr")
+    assert "₺196.312" in made.headline[0]
+    assert "%30,8" in made.headline[1]
+    assert "30 Kas 2026" in made.subtitle
+
+
+@pytest.mark.parametrize(
+    ("said", "worked"),
+    [
+        (Words("en").money(-1234.5, "USD"), "-$1,234.50"),
+        (Words("tr").money(1234567.891, "TRY"), "₺1.234.567,89"),
+        (Words("en").money(-0.001, "USD"), "$0.00"),
+        (Words("en").money(None, "USD"), "–"),
+        (Words("en").price(0.00437, "USD"), "$0.004370"),
+        (Words("en").price(-12.3, "EUR"), "-€12.30"),
+        (Words("tr").price(0.2083, "USD"), "$0,2083"),
+        (Words("en").share(0.457), "45.7%"),
+        (Words("tr").share(-0.457), "-%45,7"),
+        (Words("en").short_money(-1_234_000, "USD"), "-$1.2M"),
+        (Words("tr").number(1234.5), "1.234,5"),
+        (Words("en").rate(0.125), "12.5%"),
+        (Words("en").rate(3.5e11), "> 10,000%"),
+        (Words("en").rate(None), "–"),
+        (Words("en").day(date(2026, 3, 1)), "1 Mar 2026"),
+    ],
+)
+def test_numbers_in_words(said, worked):
+    assert said == worked
+
+
+def test_every_number_shown_has_its_label_and_source():
+    made = report(everything(), prices=load_prices())
+    rows = {row[0]: row[1:] for row in made.conditions.rows}
+    measured = rows["Serving: Writing speed of a replica, plain"]
+    assert measured == ("1,000 tokens/s", "measured", "run 1, H100 SXM, 1 Nov 2026")
+    assert {row[2] for row in made.conditions.rows[1:]} == {"measured", "projected", "quoted", "assumed"}
+    assert all(row[2] == "assumed" for row in made.assumed.rows)
+    assert load_prices().sha256 in made.footer[1]
+    assert re.search(r"sha256 [0-9a-f]{64}", made.footer[0])
+
+
+def test_what_does_not_fit_on_the_page_is_counted():
+    made = everything()
+    shown = report(made)
+    assert len(shown.assumed.rows) == MOST_ASSUMED
+    left = int(re.search(r"and (\d+) more", shown.assumed.title)[1])
+    assumed = sum(figure.label == "assumed" for figure in made.figures().values())
+    told = sum(row[2] == "assumed" for row in shown.conditions.rows)
+    assert left == assumed - MOST_ASSUMED - told
+    assert "more" in report(everything(excluded=[f"thing {i}" for i in range(20)])).excluded[-1]
+
+
+class Checked(HTMLParser):
+    """What a page holds."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.text = set(), [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def hostile():
+    return everything(
+        name=HOSTILE[8], about="</style><script>alert(1)</script>", excluded=[*HOSTILE[:7], "{{x}} ${alert(1)}"],
+        serving__model='"><img src=x onerror=alert(1)>', best={}, worst={},
+        cloud=[{**CLOUD, "name": "<svg onload=alert(1)>"}], owned=[{**OWNED, "name": HOSTILE[12]}],
+        api=[{**API, "name": "</text></svg><script>"}],
+        workload__peak_factor={"value": 2, "label": "quoted", "source": "javascript:alert(1)" * 50},
+    )  # fmt: skip
+
+
+def test_the_page_is_whole_in_itself_and_no_text_is_markup():
+    made = hostile()
+    page = to_html(report(made, prices=load_prices()))
+    checked = Checked(page)
+    assert checked.tags <= {
+        "html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "div", "section", "figure", "figcaption",
+        "svg", "polyline", "rect", "text", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "footer",
+    }  # fmt: skip
+    assert not [name for name, _ in checked.attributes if name in ("src", "href", "style") or name.startswith("on")]
+    assert "http" not in re.sub(r"http-equiv", "", page)
+    assert "url(" not in page
+    assert "default-src 'none'" in page
+    assert "<img src=x onerror=alert(1)>" in "".join(checked.text)
+
+
+def test_charts_are_drawn_within_their_frame_and_end_at_the_totals():
+    made = everything()
+    for drawing in report(made).drawings:
+        for bar in drawing.bars:
+            assert 0 <= bar.x <= bar.x + bar.width <= WIDTH
+            assert 0 <= bar.y <= bar.y + bar.height <= HEIGHT
+        assert all(-0.1 <= x <= WIDTH + 0.1 and 0 <= y <= HEIGHT for line in drawing.lines for x, y in line.points)
+    for svg in re.findall(r"<svg.*?</svg>", to_html(report(hostile())), re.S):
+        ET.fromstring(svg)
+    found = tco(made)
+    plain, fast = found.option("rented", "plain"), found.option("rented")
+    bars = [bar for bar in waterfall(plain, fast, "USD", Words()).bars if bar.role == "whole"]
+    assert bars[1].height / bars[0].height == pytest.approx(fast.total / plain.total)
+
+
+def test_a_scenario_of_apis_alone_has_a_page():
+    made = report(scenario(cloud=[], api=[API]))
+    assert made.speculation is None
+    assert len(made.drawings) == 1
+    assert to_html(made)
+
+
+# CSV
+
+
+def read(text, **how):
+    return list(csv.DictReader(io.StringIO(text, newline=""), **how))
+
+
+def test_months_add_up_to_the_total_in_both_forms():
+    found = tco(everything())
+    plain = read(tco_to_csv(found, exported_on=date(2026, 11, 30)))
+    turkish_text = tco_to_csv(found, form="turkish", exported_on=date(2026, 11, 30))
+    assert turkish_text.startswith("\ufeff")
+    turkish = read(turkish_text.lstrip("\ufeff"), delimiter=";")
+    assert len(plain) == len(turkish) == 36 * len(found.options)
+    for option in found.options:
+        for rows, number in ((plain, float), (turkish, lambda text: float(text.replace(",", ".")))):
+            own = [row for row in rows if (row["option"], row["arm"]) == (option.name, option.arm)]
+            assert sum(number(row["total"]) for row in own) == pytest.approx(option.total)
+            paid = sum(number(row["paid"]) + number(row["paid_today"]) for row in own)
+            assert paid == pytest.approx(option.total)
+            assert [row["month"] for row in own] == [str(month) for month in range(1, 37)]
+    api = next(row for row in plain if row["kind"] == "api")
+    assert api["gpus"] == api["replicas"] == ""
+    assert {row["label"] for row in plain} == {"calculated"}
+    assert {row["currency"] for row in plain} == {"USD"}
+
+
+def test_names_in_the_csv_are_guarded_and_the_tables_hash_is_there():
+    made = everything(name="=1+1", cloud=[{**CLOUD, "name": "@SUM(A1)"}], best={}, worst={})
+    prices = load_prices()
+    rows = read(tco_to_csv(tco(made), table=prices))
+    assert {row["scenario"] for row in rows} == {"'=1+1"}
+    assert "'@SUM(A1)" in {row["option"] for row in rows}
+    assert {row["price_table_sha256"] for row in rows} == {prices.sha256}
