@@ -311,8 +311,12 @@ def test_a_row_of_the_table_explains_itself(server, visit):
     finish(page)
     page.wait_for_selector("#sv-cost-table", state="visible")
     page.click("#sv-derivation-box button")
-    page.locator("#sv-cost-table .virtual-row", has_text="B200").first.locator("[role=gridcell]").nth(1).click()
-    page.wait_for_function("document.querySelector('#sv-derivation .sv-root').textContent.startsWith('B200')")
+    # The first row is this machine; which GPU is the cheapest behind it, and so in sight, is the price table's affair.
+    cells = page.locator("#sv-cost-table .virtual-row").nth(1).locator("[role=gridcell]")
+    gpu = cells.nth(0).inner_text().strip()
+    assert gpu[:4] in ("A100", "H100", "B200")
+    cells.nth(1).click()
+    page.wait_for_function(f"document.querySelector('#sv-derivation .sv-root').textContent.startsWith({gpu!r})")
     text = page.inner_text("#sv-derivation")
     for part in ("TB/s", "(assumed)", "(measured)", "(quoted)", "1e6 =", "speed: projected", "https://"):
         assert part in text, part
