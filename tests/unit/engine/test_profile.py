@@ -47,7 +47,7 @@ def test_what_a_drafter_takes_is_draft_time_and_plain_decoding_asks_none(monkeyp
     assert plain.steps == 7
     _, fast = profile_steps(pair, [[1, 2, 3] * 4], settings, drafter="model")
     assert asked
-    assert fast.draft_ms >= 20
+    assert fast.draft_ms >= 10  # a mean over all steps, and the last ones may have no room for a draft
 
 
 def test_an_operation_belongs_to_whatever_called_it():
