@@ -35,7 +35,12 @@ WIDTHS = [126, 92, 100, 112, 110, 196, 104, 142, 94, 152, 114, 152, 96, 130, 64]
 # What they cost on a GPU is neither nothing, as with looking things up, nor a whole model's forward.
 PARTS_OF_A_MODEL = {"early_exit", "eagle", "medusa"}
 ROW_AT = [key for key, *_ in COLUMNS].index("row")
-EVIDENCE = {"A": "dated copy of the primary page", "B": "dated third-party statement", "C": "weak"}
+EVIDENCE = {
+    "A": "dated copy of the primary page",
+    "B": "dated third-party statement",
+    "C": "weak",
+    "contract": "a contract of one's own",
+}
 
 
 def update(held: Session, chosen: Any, shapes: Any, prices: PriceTable, words: Words) -> tuple[Any, ...]:
