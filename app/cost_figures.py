@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pricing.cells import finite
+from pricing.columns import ceiling
 from pricing.cost import SECONDS_PER_HOUR, usd_per_million_tokens
+from pricing.demand import split_seconds
 from pricing.tokens import token_costs
 
 
@@ -139,12 +141,12 @@ def _seconds(given: Given) -> tuple[float, float, float] | None:
     work = given.work
     if work.output_tokens is None:
         return None
-    read = 0.0 if given.input_tokens_per_second is None else (work.input_tokens or 0.0) / given.input_tokens_per_second
-    cached = work.cached_share
-    return (
-        read * (1 - cached), read * cached * work.cached_cost_share,
-        work.output_tokens / given.output_tokens_per_second,
+    made = split_seconds(
+        work.input_tokens or 0.0, work.cached_share, work.cached_cost_share,
+        given.input_tokens_per_second or 1.0,  # without input tokens there is no reading speed, and nothing to read
+        work.output_tokens, given.output_tokens_per_second,
     )  # fmt: skip
+    return made.input, made.cached_input, made.output
 
 
 def _told_seconds(given: Given, parts: tuple[float, ...], seconds: float) -> str:
@@ -169,7 +171,7 @@ def _fleet(given: Given, seconds: float | None, formula: list[str]) -> tuple[int
     needed = at_work * given.peak_factor / given.busy_limit
     if needed > 1e9:
         raise ValueError("that takes more than a billion replicas; check the requests and the speeds")
-    replicas = max(1, -int((1e-9 - needed) // 1))
+    replicas = max(1, int(ceiling(needed)))
     busy = at_work / replicas
     formula.append(
         f"replicas: {given.requests_per_second:g} requests/s x {seconds:g} s x {given.peak_factor:g} (peak) / "

@@ -43,17 +43,36 @@ class Demand:
     busy_share: Array
 
 
+def split_seconds(
+    input_tokens: Array,
+    cached_share: Array,
+    cached_cost_share: Array,
+    read_per_s: Array,
+    output_tokens: Array,
+    written_per_s: Array,
+) -> RequestSeconds:
+    """Prefill and decode apart: input tokens over the reading speed, output tokens over the writing speed; a cached
+    token takes `cached_cost_share` of reading one. Numbers or arrays of them."""
+    read_s = input_tokens / read_per_s
+    return RequestSeconds(
+        input=read_s * (1 - cached_share),
+        cached_input=read_s * cached_share * cached_cost_share,
+        output=output_tokens / written_per_s,
+    )
+
+
 def request_seconds(x: Numbers, arm: Arm) -> RequestSeconds:
-    """Prefill and decode apart: input tokens over the reading speed, output tokens over the writing speed."""
-    read_s = 1 / x(f"serving.{arm}.input_tokens_per_second")
+    """Of a scenario's request in an arm; what the draft's memory takes slows writing."""
     written_per_s = x(f"serving.{arm}.output_tokens_per_second")
     if arm == "speculative":
         written_per_s = written_per_s * (1 - x("speculation.capacity_share_taken"))
-    tokens, cached = x("workload.input_tokens"), x("workload.cached_input_share")
-    return RequestSeconds(
-        input=tokens * (1 - cached) * read_s,
-        cached_input=tokens * cached * x("serving.cached_input_cost_share") * read_s,
-        output=x("workload.output_tokens") / written_per_s,
+    return split_seconds(
+        x("workload.input_tokens"),
+        x("workload.cached_input_share"),
+        x("serving.cached_input_cost_share"),
+        x(f"serving.{arm}.input_tokens_per_second"),
+        x("workload.output_tokens"),
+        written_per_s,
     )
 
 

@@ -41,15 +41,13 @@ def token_costs(
     turkish_tokens_per_word: float | None = None,
 ) -> TokenCosts:
     """Splits `total` (any currency) by the seconds that a request's parts take. *_s: of one request, in any one unit
-    (or in money, where each part has its own price);
-    *_tokens and requests: all that `total` paid for. `per_million_output_alone` charges everything to output tokens, as
-    a price per hour over output tokens per second does."""
+    (or in money, where each part has its own price); *_tokens and requests: all that `total` paid for.
+    `per_million_output_alone` charges everything to output tokens, as a price an hour over output tokens/s does."""
     whole_s = input_s + cached_input_s + output_s
     output = _per_million(total * output_s / whole_s, output_tokens) if whole_s > 0 else None
 
     def words(tokens_per_word: float | None) -> float | None:
-        known = output is not None and tokens_per_word is not None
-        return output * tokens_per_word * 1000 / _M if known and output is not None and tokens_per_word else None
+        return None if output is None or tokens_per_word is None else output * tokens_per_word * 1000 / _M
 
     return TokenCosts(
         total=total,
