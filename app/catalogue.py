@@ -1,7 +1,7 @@
 """Every string that a user sees, in English and Turkish.
 
 Gradio translates its own labels in the browser, but not table heads, plots or anything made on the server; those
-take the language from the request. Both read the same two files.
+take the language from the request. Both read the same files.
 """
 
 import json
@@ -17,7 +17,28 @@ _FOLDER = Path(__file__).parent / "i18n"
 
 @cache
 def catalogues() -> dict[str, dict[str, str]]:
-    return {language: json.loads((_FOLDER / f"{language}.json").read_text("utf-8")) for language in LANGUAGES}
+    return {language: _read(language) for language in LANGUAGES}
+
+
+@cache
+def explorer() -> dict[str, dict[str, str]]:
+    """Those of the Explore tab alone: each of its views takes them along, so they are no more than it can ask for."""
+    return {language: _file(f"{language}.json") for language in LANGUAGES}
+
+
+def _file(name: str) -> dict[str, str]:
+    strings: dict[str, str] = json.loads((_FOLDER / name).read_text("utf-8"))
+    return strings
+
+
+def _read(language: str) -> dict[str, str]:
+    """The explorer's strings, and the finance tabs': of their form, and of their figures. No key is in two files."""
+    read: dict[str, str] = {}
+    for name in (f"{language}.json", f"scenario_{language}.json", f"costs_{language}.json"):
+        more = _file(name)
+        assert not read.keys() & more.keys(), f"{name} has keys that are taken: {sorted(read.keys() & more.keys())}"
+        read |= more
+    return read
 
 
 @cache
@@ -44,6 +65,9 @@ class Words:
         for name, value in values.items():  # not str.format: a value may hold braces of its own
             text = text.replace("{" + name + "}", str(value))
         return text
+
+    def has(self, key: str) -> bool:
+        return key in self._strings
 
     def name(self, kind: str, name: str) -> str:
         """What people call an engine's name ("drafter", "prompt_lookup"); the name itself where no catalogue has it."""

@@ -12,6 +12,7 @@ import gradio as gr
 from app import controls, cost_panel, explore_tab
 from app.catalogue import gradio_i18n, t
 from app.components.base import plain_text
+from app.finance import page as finance
 from app.theme import CSS, theme
 from app.weights_choice import Load, WeightsChoice
 from pricing import PriceTable, load_prices
@@ -53,8 +54,14 @@ def create_app(pair: Any, *, prices: PriceTable | None = None, race: Any = None,
     prices = prices if prices is not None else load_prices()
     with Page(title="specscope", analytics_enabled=False, fill_width=True) as page:
         _header(pair)
-        tab = explore_tab.build(WeightsChoice(pair, load, QUANTIZATIONS), race)
-        cost_panel.build(pair, prices, tab)
+        with gr.Column(elem_id="sv-shell"):
+            with gr.Tabs(elem_id="sv-tabs"):
+                with gr.Tab(t("tab_explore"), id="explore", elem_id="sv-tab-explore"):
+                    explored = explore_tab.build(WeightsChoice(pair, load, QUANTIZATIONS), race)
+                    cost_panel.build(pair, prices, explored)
+                money = finance.tabs_of(prices)
+                # One more tab is one more `with gr.Tab(...)` here.
+            money.wire(explored.session)
     # One run at a time on one model; a short queue, so that a crowd is told at once instead of waiting for ever.
     page.queue(max_size=32, api_open=False)
     return page

@@ -10,13 +10,21 @@ from typing import Any
 
 import gradio as gr
 
-from app.catalogue import catalogues
+from app.catalogue import explorer
 
 HERE = Path(__file__).parent
 
 
-def json_view(scripts: tuple[str, ...], value: Any = None, *, elem_id: str) -> gr.HTML:
-    """scripts: our JavaScript files; `dom.js` (elements, odd characters made visible, numbers) goes before them."""
+def json_view(
+    scripts: tuple[str, ...],
+    value: Any = None,
+    *,
+    elem_id: str,
+    labels: dict[str, dict[str, str]] | None = None,
+    elem_classes: str = "",
+) -> gr.HTML:
+    """scripts: our JavaScript files; `dom.js` (elements, odd characters made visible, numbers) goes before them.
+    labels: strings by language that the scripts ask for (default: the Explore tab's)."""
     return gr.HTML(
         value,
         html_template='<div class="sv-root"></div>',
@@ -24,9 +32,9 @@ def json_view(scripts: tuple[str, ...], value: Any = None, *, elem_id: str) -> g
         apply_default_css=False,
         padding=False,
         elem_id=elem_id,
-        elem_classes="sv-view",
+        elem_classes=f"sv-view {elem_classes}".strip(),
         # The browser chooses the language the way Gradio's own labels do, so the two always agree.
-        labels=catalogues(),
+        labels=explorer() if labels is None else labels,
     )
 
 

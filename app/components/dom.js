@@ -1,7 +1,9 @@
 // Shared by every view of this app; put before each view's own script. Nothing here (or there) ever parses a
 // value as markup: text goes in by textContent, attributes by setAttribute, numbers by Intl.
 const language = (navigator.language || "en").toLowerCase().startsWith("tr") ? "tr" : "en";
-const L = props.labels[language];
+// Views whose texts come with their values have no labels; and Gradio drops a view's extra props when its value is set
+// before its tab was ever opened.
+const L = (props.labels || {})[language] || {};
 const root = element.querySelector(".sv-root");
 
 function el(tag, className, text) {

@@ -74,6 +74,28 @@ def server(embedded_pair):
     server.close()
 
 
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    """Two small scenarios in the place of those that ship: see helpers/finance.py."""
+    from helpers.finance import ship
+
+    folder = tmp_path_factory.mktemp("scenarios")
+    ship(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pricing.scenario_file.SHIPPED", folder)
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def finance_server(shipped):
+    """A page over a pair without weights, whose runs are made by hand: the finance tabs need no more."""
+    from fakes import PAIR, FakeRace, drafted_run
+
+    server = Server(PAIR, lambda *args, **kwargs: FakeRace(drafted_run(12))(*args, **kwargs))
+    yield server
+    server.close()
+
+
 @pytest.fixture
 def forwards(embedded_pair, monkeypatch):
     """A list that grows by one with every forward that the target really runs."""

@@ -134,6 +134,15 @@ def items(steps: int) -> list[tuple[str, Step]]:
     return [pair for i in range(steps) for pair in (("speculative", plain_step(i)), ("plain", plain_step(i)))]
 
 
+def drafted_run(steps: int) -> list[tuple[str, Step]]:
+    """A prompt's reading, then `steps` drafted steps of two tokens each, and plain decoding as far."""
+    run = [("speculative", plain_step(0)), ("plain", plain_step(0))]
+    for i in range(steps):
+        run.append(("speculative", drafted_step(i + 1)))
+        run += [("plain", plain_step(2 * i + j)) for j in (1, 2)]
+    return run
+
+
 FORM = Form("hello", "prompt_lookup", 5, "rejection", 0.0)
 
 

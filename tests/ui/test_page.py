@@ -15,6 +15,7 @@ from app import create_app
 from app.catalogue import Words, catalogues
 from app.controls import choices
 from app.drafter_choice import NEED_A_HEAD, runnable
+from app.finance import actions, cost_sheets, fields, tco_sheets, why_choices, why_record
 from app.weights_choice import WeightsChoice
 from engine import DRAFTERS, VERIFIERS, DecodeSettings
 from engine.costs import Costs
@@ -23,11 +24,14 @@ from engine.notice import Notice
 from engine.settings import K_CONTROLS
 from engine.text import encode_prompt
 from engine.verify import LOSSY
+from pricing.bill import LINES
 from pricing.rows import Commitment
+from pricing.tco import BEHIND
 
 ROOT = Path(__file__).parents[2]
 SOURCES = [
     *(ROOT / "app").glob("*.py"),
+    *(ROOT / "app/finance").glob("*.py"),
     *(ROOT / "app/components").glob("*.py"),
     *(ROOT / "app/components").glob("*.js"),
 ]
@@ -59,6 +63,18 @@ NOTICES = (
     "reads_no_trees", "costs", "no_chat_template", "template_changes_text", "control_tokens_obeyed",
     "control_tokens_as_text", "no_graphs",
 )  # fmt: skip
+# Of `pricing.why` and why_options.py; a line of the bill has its name as a line.
+STEPS = (
+    "input_s", "cached_input_s", "output_s", "request_s", "requests_per_second", "replicas_at_work", "busy_limit",
+    "replicas", "busy_share", "requests", "input_tokens", "cached_input_tokens", "output_tokens", "servers",
+    "server_busy_share", "running", "total", "npv_of_cost", "output_tokens_of_term", "input_tokens_of_term",
+    "cached_input_tokens_of_term", "requests_of_term", "of_term",
+)  # fmt: skip
+STEP_NOTES = (
+    "requests_per_second", "busy_limit", "replicas", "compute", "tokens", "servers", "capex", "one_off", "running",
+    "npv_of_cost", "output_tokens_of_term", "input_tokens_of_term", "cached_input_tokens_of_term", "requests_of_term",
+    "per_million_output", "per_million_output_alone",
+)  # fmt: skip
 # Keys that the code puts together: prefix (or suffix) and what may stand there.
 FAMILIES = {
     "drafter_{}": DRAFTERS,
@@ -74,7 +90,7 @@ FAMILIES = {
     "card_accept_{}": (*VERIFIERS, "tree"),
     "status_{}": STATES,
     "reason_{}": ("eos", "stop", "length", "cancelled"),
-    "kind_{}": KINDS,
+    "kind_{}": (*KINDS, "cloud", "owned", "api"),
     "legend_{}": KINDS,
     "rule_{}": ("recovered", "bonus", "plain", "ignored"),
     "view_{}": ("text", "steps"),
@@ -86,6 +102,21 @@ FAMILIES = {
     "{}_info": COST_FIELDS,
     "commitment_{}": get_args(Commitment),
     "notice_{}": NOTICES,
+    "num_{}": (*fields.UNITS, fields.YEARS),
+    "unit_{}": tuple({*fields.UNITS.values(), "years", *why_record.UNITS.values()}),
+    "part_{}": ("workload", "serving", "speculation", "load_curve", "money"),
+    "group_{}": ("work", "speed", "money"),
+    "case_{}": ("base", "best", "worst"),
+    "count_{}": ("measured", "projected", "quoted", "assumed"),
+    "shelf_{}": actions.SAYS,
+    "measure_{}": cost_sheets.MEASURES,
+    "line_{}": (*LINES, *BEHIND, "total"),
+    "year_{}": tco_sheets.QUANTITIES,
+    "choice_{}": why_choices.FIGURES,
+    "chance_{}": ("p05", "p50", "p95", "mean", "loss_share"),
+    "why_{}": ("p05", "p50", "p95", "loss_share"),
+    "step_{}": STEPS,
+    "stepnote_{}": STEP_NOTES,
     "note_{}": tuple(re.sub(r"\W+", "_", note) for note in NOTES),
 }  # fmt: skip
 

@@ -1,0 +1,145 @@
+"""What one browser tab has on its desk: a scenario, what was typed over it, and the arithmetic of it all."""
+
+import math
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy
+
+from app.catalogue import Words
+from app.finance import edits, faults
+from app.finance.shown import clean
+from pricing.scenario import Scenario
+from pricing.scenario_file import MOST_BYTES, ScenarioError, load_scenario, parse_scenario, shipped_scenarios
+from pricing.tco import Tco, tco
+
+CASES = ("base", "best", "worst")
+
+
+@dataclass(frozen=True)
+class Now:
+    """A scenario with its case's numbers in it, and what it comes to. Replaced as a whole, so that a reader in another
+    thread never sees one without the other."""
+
+    scenario: Scenario
+    made: Tco
+
+
+@dataclass
+class Desk:
+    """Lives in gr.State, one a tab, never shared. loaded: as it was opened. base: what the form was drawn from.
+    current: with the edits that can be made. now: None until something was opened that can be calculated."""
+
+    tab: str = ""
+    name: str = ""
+    loaded: Scenario | None = None
+    base: Scenario | None = None
+    current: Scenario | None = None
+    drawn: str = ""
+    """The id of the form that was last drawn: edits of an older one are dropped."""
+    seq: int = 0
+    edits: dict[str, Any] = field(default_factory=dict)
+    case: str = "base"
+    faults: dict[str, str] = field(default_factory=dict)
+    now: Now | None = None
+    picks: dict[str, str] = field(default_factory=dict)
+    other: Scenario | None = None
+    """What the scenario is compared with; None: with itself as it was opened."""
+    chances: Any = None
+    """The Monte Carlo run that is under way or done."""
+
+    def open(self, scenario: Scenario, name: str, words: Words) -> None:
+        """A scenario on an empty desk."""
+        self.name, self.loaded, self.other, self.case, self.picks = name, scenario, None, "base", {}
+        self.edits = {}
+        self._draw(scenario)
+        self.calculate(words)
+
+    def put(self, scenario: Scenario, words: Words) -> None:
+        """The same scenario with other numbers that are not typed ones. What was typed and refused stays typed."""
+        refused = {key.split("|")[0] for key in self.faults}
+        self.edits = {path: fields for path, fields in self.edits.items() if path in refused}
+        self._draw(scenario)
+        self._apply(words)
+        self.calculate(words)
+
+    def edit(self, sent: Any, words: Words) -> bool:
+        """What the form sent; whether it was of the form that is drawn."""
+        if self.base is None or not isinstance(sent, Mapping) or sent.get("id") != self.drawn:
+            return False
+        self.seq = sent["seq"] if isinstance(sent.get("seq"), int) else 0
+        given = sent.get("edits")
+        self.edits = dict(given) if isinstance(given, Mapping) else {}
+        self.case = sent["case"] if sent.get("case") in CASES else "base"
+        self._apply(words)
+        self.calculate(words)
+        return True
+
+    def calculate(self, words: Words) -> None:
+        """`now` from `current` in its case. What cannot be calculated has its sentence, and the last figures stand."""
+        if self.current is None:
+            return
+        try:
+            scenario = self.in_case(self.current)
+            with numpy.errstate(all="ignore"):  # what overflows is told below, in words
+                made = tco(scenario)
+            if not all(math.isfinite(option.total) for option in made.options):
+                raise OverflowError
+            self.now = Now(scenario, made)
+        except (ArithmeticError, ValueError) as error:
+            # Of what pricing does not put in words, only numbers beyond what floats hold are left.
+            said = faults.told(str(error), "", words)
+            self.faults[""] = said if said != str(error) else words("fault_too_large")
+
+    def compared(self) -> tuple[Scenario, Scenario]:
+        """(what the scenario is compared with, the scenario), both without their cases."""
+        assert self.loaded is not None
+        assert self.current is not None
+        return self.other or self.loaded, self.current
+
+    def in_case(self, scenario: Scenario) -> Scenario:
+        return scenario if self.case == "base" else scenario.with_values(getattr(scenario, self.case))
+
+    def _draw(self, scenario: Scenario) -> None:
+        self.base = self.current = scenario
+        self.drawn, self.seq, self.faults = uuid.uuid4().hex, 0, {}
+
+    def _apply(self, words: Words) -> None:
+        if self.base is not None:
+            applied = edits.apply(self.base, self.edits, words)
+            self.current, self.faults = applied.scenario, dict(applied.faults)
+
+
+def shipped_names() -> list[tuple[str, str]]:
+    """(name of the file, name of the scenario) of those that come with specscope; one that cannot be read has the
+    file's."""
+    return [(stem, _title(path, path.stat().st_mtime)) for stem, path in shipped_scenarios().items()]
+
+
+@cache
+def _title(path: Path, changed: float) -> str:
+    try:
+        return load_scenario(path).name
+    except ScenarioError:
+        return path.stem.replace("_", " ")
+
+
+def shipped(name: str) -> Scenario:
+    """One that comes with specscope. Raises ScenarioError, also for a name that is none of theirs: never a path."""
+    if name not in shipped_scenarios():
+        raise ScenarioError(f"no scenario is called {clean(name)[:80]}")
+    return load_scenario(name)
+
+
+def from_text(text: Any, name: Any) -> Scenario:
+    """From a file or from what a browser has stored: text that nobody vouches for. Raises ScenarioError."""
+    title = clean(str(name or ""))[:80] or "scenario.toml"
+    if isinstance(text, str) and clean(text) != text:
+        raise ScenarioError(f"{title} is not UTF-8 text")
+    if not isinstance(text, str) or len(text.encode("utf-8", "replace")) > MOST_BYTES:
+        raise ScenarioError(f"{title} has more than {MOST_BYTES:,} bytes; a scenario has fewer")
+    return parse_scenario(text, title)

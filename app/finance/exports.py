@@ -1,0 +1,66 @@
+"""Files of a calculated scenario. `exports` is the one place where formats are plugged in."""
+
+import base64
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from app.catalogue import Words
+from app.finance.desk import Desk
+from pricing import PriceTable
+from pricing.scenario import Scenario
+from pricing.scenario_file import dump_scenario
+from pricing.sensitivity import Chances
+from pricing.tco import Tco
+
+TOML = "application/toml"
+File = tuple[str, str, bytes]
+
+
+def exports(
+    tco: Tco,
+    language: str,
+    *,
+    scenario: Scenario | None = None,
+    case: Any = "base",
+    prices: PriceTable | None = None,
+    chances: Sequence[Chances] = (),
+) -> list[File]:
+    """(file name, MIME type, content) of every format, in the reader's language. scenario: the one that `tco` is of,
+    without its case's numbers (default: `tco`'s own)."""
+    from app.tco_files import MIME, tco_file  # late: the libraries that write them are for this button alone
+
+    given = scenario or tco.scenario
+    made = [toml_file(given)]
+    for ending, mime in MIME.items():
+        told: Any = language
+        content = tco_file(ending, given, case=case, language=told, prices=prices, chances=chances)
+        made.append((file_stem(given.name) + ending, mime, content))
+    return made
+
+
+def toml_file(scenario: Scenario) -> File:
+    return f"{file_stem(scenario.name)}.toml", TOML, dump_scenario(scenario).encode()
+
+
+def file_stem(name: str) -> str:
+    """A scenario's name as a file's: letters of any language, digits and dashes, nothing that leads out of a folder."""
+    return re.sub(r"[^\w]+", "-", name, flags=re.UNICODE).strip("-_")[:60] or "scenario"
+
+
+def as_download(file: File) -> dict[str, str]:
+    """For the browser, which saves it from the page: no file with an address is left on the server."""
+    name, mime, content = file
+    return {"name": name, "mime": mime, "base64": base64.b64encode(content).decode("ascii")}
+
+
+def files(desk: Desk, prices: PriceTable, words: Words) -> dict[str, Any]:
+    """What files.js lists: every format of what is on the desk, the draws with it where they are of these numbers."""
+    if desk.now is None or desk.current is None:
+        return {"told": words("nothing_open"), "files": []}
+    drawn = desk.chances
+    chances = drawn.found if drawn is not None and drawn.now is desk.now else ()
+    made = exports(
+        desk.now.made, words.language, scenario=desk.current, case=desk.case, prices=prices, chances=tuple(chances)
+    )
+    return {"told": words("files_told"), "files": [as_download(file) for file in made]}

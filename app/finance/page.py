@@ -1,0 +1,187 @@
+"""The Cost and TCO tabs' layout and wiring, and the scenario form that both share.
+
+Nothing here waits for the engine: the sums are milliseconds, off its queue. Only a Monte Carlo run has a queue, its
+own.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import gradio as gr
+
+from app.catalogue import t, words_for
+from app.components import finance_views as views
+from app.finance import actions, chances, exports, tabs
+from app.finance.desk import Desk
+from app.finance.whys import explain
+from pricing import PriceTable
+
+# Off the engine's queue, and not to be called by name from elsewhere.
+QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
+
+
+def tabs_of(prices: PriceTable) -> "FinanceTabs":
+    """The two tabs' contents; called inside gr.Tabs(), which may hold nothing but tabs: it counts its children. The
+    form goes beside them, with `wire`."""
+    made: dict[str, Any] = {}
+    with gr.Tab(t("tab_cost"), id="cost", elem_id="sv-tab-cost") as cost:
+        with gr.Column(elem_id="sv-cost-page", elem_classes="sv-page"):
+            made["cost_head"] = views.sheet_view("sv-cost-title")
+            made["cost_cards"] = views.sheet_view("sv-cost-cards")
+            with gr.Row(elem_classes="sv-beside"):
+                with gr.Column(min_width=320, elem_classes="sv-panel"):
+                    gr.Markdown(t("fall_heading"))
+                    made["fall_picks"] = views.sheet_view("sv-fall-picks")
+                    made["fall"] = _plot("sv-fall")
+                with gr.Column(min_width=320, elem_classes="sv-panel"):
+                    gr.Markdown(t("load_heading"))
+                    made["load"] = _plot("sv-load")
+                    made["load_table"] = views.sheet_view("sv-load-table")
+            with gr.Column(elem_classes="sv-panel"):
+                gr.Markdown(t("prices_heading"))
+                made["price_picks"] = views.sheet_view("sv-price-picks")
+                made["prices"] = _plot("sv-prices")
+                made["price_table"] = views.sheet_view("sv-price-table")
+            made["cost_excluded"] = views.sheet_view("sv-cost-excluded")
+    with gr.Tab(t("tab_tco"), id="tco", elem_id="sv-tab-tco") as tco:
+        with gr.Column(elem_id="sv-tco-page", elem_classes="sv-page"):
+            made["tco_head"] = views.sheet_view("sv-tco-title")
+            made["verdict"] = views.sheet_view("sv-verdict")
+            with gr.Column(elem_classes="sv-panel"):
+                gr.Markdown(t("options_heading"))
+                made["options"] = views.sheet_view("sv-options")
+                made["break_even"] = views.sheet_view("sv-break-even")
+                made["choices"] = views.sheet_view("sv-choices")
+            with gr.Row(elem_classes="sv-beside"):
+                with gr.Column(min_width=320, elem_classes="sv-panel"):
+                    gr.Markdown(t("cash_heading"))
+                    made["cash"] = _plot("sv-cash")
+                with gr.Column(min_width=320, elem_classes="sv-panel"):
+                    gr.Markdown(t("gain_heading"))
+                    made["gain"] = _plot("sv-gain")
+            with gr.Column(elem_classes="sv-panel"):
+                gr.Markdown(t("yearly_heading"))
+                made["year_picks"] = views.sheet_view("sv-year-picks")
+                made["years"] = views.sheet_view("sv-years")
+            with gr.Row(elem_classes="sv-beside"):
+                with gr.Column(min_width=320, elem_classes="sv-panel"):
+                    gr.Markdown(t("tornado_heading"))
+                    made["tornado"] = _plot("sv-tornado")
+                    made["drivers"] = views.sheet_view("sv-drivers")
+                with gr.Column(min_width=320, elem_classes="sv-panel"):
+                    gr.Markdown(t("two_way_heading"))
+                    made["two_way"] = views.sheet_view("sv-two-way")
+            with gr.Column(elem_classes="sv-panel", elem_id="sv-chances-box"):
+                gr.Markdown(t("chances_heading"))
+                with gr.Row(elem_classes="sv-row-buttons"):
+                    start = gr.Button(t("chances_run"), size="sm", elem_id="sv-chances-run", min_width=120)
+                    halt = gr.Button(t("stop"), size="sm", elem_id="sv-chances-stop", min_width=90)
+                made["chances"] = views.sheet_view("sv-chances")
+                made["chances_chart"] = _plot("sv-chances-chart")
+            with gr.Column(elem_classes="sv-panel"):
+                gr.Markdown(t("moved_heading"))
+                made["moved"] = views.sheet_view("sv-moved")
+            with gr.Column(elem_classes="sv-panel"):
+                gr.Markdown(t("files_heading"))
+                with gr.Row(elem_classes="sv-row-buttons"):
+                    export = gr.Button(t("files_make"), size="sm", elem_id="sv-files-make", min_width=160)
+                files = views.files_view("sv-files")
+            made["tco_excluded"] = views.sheet_view("sv-tco-excluded")
+    return FinanceTabs(prices, made, {"cost": cost, "tco": tco}, (start, halt), (export, files))
+
+
+def _plot(elem_id: str) -> gr.Plot:
+    return gr.Plot(show_label=False, container=False, elem_id=elem_id, elem_classes="sv-plot")
+
+
+class FinanceTabs:
+    """What `wire` needs of the tabs' contents."""
+
+    def __init__(self, prices: PriceTable, made: dict[str, Any], tab: Any, run: Any, export: Any) -> None:
+        self.prices, self.made, self.tab, self.run, self.export = prices, made, tab, run, export
+
+    def wire(self, session: Any) -> None:
+        """The form beside the tabs, the panel over them, and every event. session: the Explore tab's."""
+        with gr.Column(elem_id="sv-scenario"):
+            shelf = views.shelf_view("sv-shelf")
+            form = views.form_view("sv-form")
+        sent, answer, why = views.sent_view("sv-sent-form"), views.answer_view("sv-answer"), views.why_view("sv-why")
+        shown = [self.made[name] for name in tabs.NAMES]
+        desk, prices = gr.State(Desk()), self.prices
+        placed = [shelf, form, answer, *shown]
+
+        def on_tab(name: str) -> Callable[..., Any]:
+            def select(request: gr.Request, held: Desk) -> Any:
+                return actions.select(held, name, prices, words_for(request))
+
+            return select
+
+        for name, tab in self.tab.items():
+            tab.select(on_tab(name), inputs=desk, outputs=placed, **QUICK)
+
+        def edit(request: gr.Request, held: Desk, given: Any) -> Any:
+            return actions.edit(held, given, words_for(request))
+
+        def settle(request: gr.Request, held: Desk) -> Any:
+            return tabs.as_list(tabs.rest(held, prices, words_for(request)))
+
+        # Only the last of many positions of a slider is worth an answer.
+        last: dict[str, Any] = {"trigger_mode": "always_last", **QUICK}
+        sent.edit(edit, inputs=[desk, sent], outputs=[answer, *shown], **last)
+        sent.settle(settle, inputs=desk, outputs=shown, **last)
+
+        many: dict[str, Any] = {"trigger_mode": "multiple", **QUICK}
+
+        def opened(request: gr.Request, held: Desk, event: gr.EventData) -> Any:
+            return actions.open_scenario(held, event._data, prices, words_for(request))
+
+        def compare(request: gr.Request, held: Desk, event: gr.EventData) -> Any:
+            return actions.compare(held, event._data, prices, words_for(request))
+
+        def take(request: gr.Request, held: Desk, explored: Any) -> Any:
+            return actions.take(held, explored, prices, words_for(request))
+
+        def keep(request: gr.Request, held: Desk, event: gr.EventData) -> Any:
+            return actions.keep(held, event._data, words_for(request))
+
+        def fetch(request: gr.Request, held: Desk) -> Any:
+            return actions.fetch(held, words_for(request))
+
+        shelf.open(opened, inputs=desk, outputs=placed, **many)
+        shelf.compare(compare, inputs=desk, outputs=placed, **many)
+        shelf.take(take, inputs=[desk, session], outputs=placed, **many)
+        shelf.keep(keep, inputs=desk, outputs=shelf, **many)
+        shelf.fetch(fetch, inputs=desk, outputs=shelf, **many)
+
+        def picked(request: gr.Request, held: Desk, event: gr.EventData) -> Any:
+            return actions.pick(held, event._data, prices, words_for(request))
+
+        def asked(request: gr.Request, held: Desk, event: gr.EventData) -> Any:
+            found = explain(held, (event._data or {}).get("id"), prices, words_for(request))
+            return gr.skip() if found is None else found
+
+        for name, component in self.made.items():
+            if name not in tabs.PLOTS:
+                component.why(asked, inputs=desk, outputs=why, **many)
+                component.pick(picked, inputs=desk, outputs=shown, **many)
+        self._chances(desk)
+        self._files(desk)
+
+    def _chances(self, desk: Any) -> None:
+        def run(request: gr.Request, held: Desk) -> Iterator[Any]:
+            for sheet, chart in chances.run(held, words_for(request)):
+                yield sheet, gr.update(value=chart, visible=chart is not None)
+
+        start, halt = self.run
+        start.click(
+            run, inputs=desk, outputs=[self.made["chances"], self.made["chances_chart"]],
+            concurrency_limit=2, concurrency_id="chances", show_progress="hidden", api_visibility="private",
+        )  # fmt: skip
+        halt.click(chances.halt, inputs=desk, **QUICK)
+
+    def _files(self, desk: Any) -> None:
+        def make(request: gr.Request, held: Desk) -> Any:
+            return exports.files(held, self.prices, words_for(request))
+
+        export, files = self.export
+        export.click(make, inputs=desk, outputs=files, **{**QUICK, "show_progress": "minimal"})

@@ -1,0 +1,209 @@
+"""What each finance tab shows for a desk, as values for its components; what follows a slider apart from what waits
+until the hand rests. Layout and wiring are in page.py."""
+
+from datetime import date
+from typing import Any
+
+import gradio as gr
+
+from app.catalogue import Words
+from app.components.finance_views import blocks
+from app.finance import charts, cost_sheets, price_sheet, sensitivity_sheets, tco_charts, tco_sheets
+from app.finance.chances import shown as chances_shown
+from app.finance.desk import Desk, Now, shipped, shipped_names
+from app.finance.fields import full_label
+from app.finance.load_curve import load_lines
+from app.finance.two_way import axes, axis_paths, picked_axes, picked_name, picked_option
+from pricing import PriceTable
+from pricing.scenario import Scenario
+from pricing.scenario_file import ScenarioError
+from pricing.sensitivity import tornado, two_way, what_moved
+from pricing.tco import cost_options
+
+# Components by name, in the order of page.py's outputs.
+COST = (
+    "cost_head", "cost_cards", "fall_picks", "fall", "load", "load_table", "price_picks", "prices", "price_table",
+    "cost_excluded",
+)  # fmt: skip
+TCO = (
+    "tco_head", "verdict", "options", "cash", "gain", "break_even", "choices", "year_picks", "years", "tornado",
+    "drivers", "two_way", "chances", "chances_chart", "moved", "tco_excluded",
+)  # fmt: skip
+NAMES = (*COST, *TCO)
+PLOTS = ("fall", "load", "prices", "cash", "gain", "tornado", "chances_chart")
+Views = dict[str, Any]
+
+
+def live(desk: Desk, words: Words) -> Views:
+    """What follows a slider on the tab that is seen."""
+    now = desk.now
+    if desk.tab not in ("cost", "tco"):
+        return {}
+    views: Views = {f"{desk.tab}_head": cost_sheets.head(desk, words)}
+    if now is None:
+        return views
+    if desk.tab == "cost":
+        return views | {"cost_cards": cost_sheets.costs(now, words)} | _fall(desk, now, words)
+    return views | {
+        "verdict": tco_sheets.verdict(now, words),
+        "options": tco_sheets.options(now, words),
+        "cash": _plot(tco_charts.cash(now, words)),
+        "gain": _plot(tco_charts.gain(now, words) if cost_sheets.with_arms(now.made) else None),
+    }
+
+
+def rest(desk: Desk, prices: PriceTable, words: Words, today: date | None = None) -> Views:
+    """What is calculated when the hand rests."""
+    now = desk.now
+    if now is None or desk.tab not in ("cost", "tco"):
+        return {}
+    if desk.tab == "cost":
+        excluded = {"cost_excluded": cost_sheets.excluded(now.scenario, words)}
+        return _load(desk, now, words) | _prices(desk, now, prices, words, today or date.today()) | excluded
+    sheet, chart = chances_shown(desk, words)
+    return {
+        "break_even": tco_sheets.break_evens(now, words),
+        "choices": tco_sheets.in_place_of(now, words),
+        "chances": sheet,
+        "chances_chart": _plot(chart),
+        "tco_excluded": cost_sheets.excluded(now.scenario, words),
+        **_of_option(desk, now, words),
+    }
+
+
+def all_of(desk: Desk, prices: PriceTable, words: Words) -> Views:
+    return live(desk, words) | rest(desk, prices, words)
+
+
+def as_list(views: Views) -> list[Any]:
+    """For the outputs, in the order of NAMES; what is not in it stays as it is."""
+    return [views.get(name, gr.skip()) for name in NAMES]
+
+
+def after_pick(desk: Desk, name: Any, prices: PriceTable, words: Words) -> Views:
+    """What another choice in a sheet's select changes."""
+    now = desk.now
+    if now is None:
+        return {}
+    if name == "fall":
+        return _fall(desk, now, words) | _load(desk, now, words)
+    if name == "provider":
+        return _prices(desk, now, prices, words, date.today())
+    if name == "option":
+        return _of_option(desk, now, words)
+    if name in ("row", "across"):
+        return {"two_way": _two_way(desk, now, words)}
+    return {"moved": moved(desk, words)} if name == "against" else {}
+
+
+def pick(desk: Desk, name: Any, value: Any) -> None:
+    """A select of a sheet. What is no choice of ours is passed over; each view checks what it is given once more."""
+    if name not in ("fall", "provider", "option", "row", "across", "against") or not isinstance(value, str):
+        return
+    if name == "against":
+        if value == "kept":
+            return
+        try:
+            desk.other = shipped(value) if value else None
+        except ScenarioError:
+            return
+    desk.picks[name] = value
+
+
+def _fall(desk: Desk, now: Now, words: Words) -> Views:
+    name = picked_name(desk, now, "fall")
+    options = [{"value": n, "text": n} for n in cost_sheets.with_arms(now.made)]
+    return {
+        "fall_picks": blocks(_picks(_select("fall", words("col_option"), name, options))) if name else blocks(),
+        "fall": _plot(charts.waterfall(now, name, words) if name else None),
+    }
+
+
+def _load(desk: Desk, now: Now, words: Words) -> Views:
+    name = picked_name(desk, now, "fall")
+    lines = load_lines(now, name) if name else []
+    return {
+        "load": _plot(charts.load(lines, now, words) if lines else None),
+        "load_table": cost_sheets.load_table(lines, now, words) if lines else blocks(),
+    }
+
+
+def _prices(desk: Desk, now: Now, prices: PriceTable, words: Words, today: date) -> Views:
+    rows = price_sheet.wanted(desk, prices, today)
+    return {
+        "price_picks": blocks(price_sheet.picks(desk, prices, words)),
+        "prices": _plot(charts.prices(rows, now, words, today) if rows else None),
+        "price_table": price_sheet.sheet(desk, now, prices, words, today),
+    }
+
+
+def _of_option(desk: Desk, now: Now, words: Words) -> Views:
+    """The views that look at one option: years, tornado, two-way table, what moved."""
+    name, arm = picked_option(desk, now)
+    option = now.made.option(name, arm)
+    titles = [{"value": f"{o.name}|{o.arm}", "text": tco_sheets.title(o, words)} for o in now.made.options]
+    found = tornado(now.scenario, name, arm)
+    return {
+        "year_picks": blocks(_picks(_select("option", words("pick_option"), f"{name}|{option.arm}", titles))),
+        "years": tco_sheets.years(now, name, arm, words),
+        "tornado": _plot(tco_charts.tornado(found, now.scenario, name, words) if found else None),
+        "drivers": sensitivity_sheets.drivers(found, now.scenario, words),
+        "two_way": _two_way(desk, now, words),
+        "moved": moved(desk, words),
+    }
+
+
+def _two_way(desk: Desk, now: Now, words: Words) -> Any:
+    scenario = now.scenario
+    name, arm = picked_option(desk, now)
+    row, across = picked_axes(desk, scenario)
+    down, right = axes(scenario, row), axes(scenario, across)
+    totals = two_way(scenario, name, (row, down), (across, right), arm)
+    paths = [{"value": path, "text": full_label(scenario, path, words)} for path in axis_paths(scenario)]
+    chosen = _picks(
+        _select("row", words("axis_down"), row, paths), _select("across", words("axis_across"), across, paths)
+    )
+    return blocks(chosen, sensitivity_sheets.two_way((row, down), (across, right), totals, scenario, words))
+
+
+def moved(desk: Desk, words: Words) -> Any:
+    """What is other than in the scenario that this one is compared with."""
+    now = desk.now
+    if now is None:
+        return blocks()
+    before, after = desk.compared()
+    name, arm = picked_option(desk, now)
+    known = [option.name for option in before.options]
+    name = name if name in known else known[0]
+    against = desk.picks.get("against", "")
+    choices = [{"value": "", "text": words("moved_opened")}]
+    choices += [{"value": stem, "text": title} for stem, title in shipped_names()]
+    if against == "kept":
+        choices.append({"value": "kept", "text": before.name})
+    picks = _picks(_select("against", words("moved_against"), against, choices))
+    if before.currency != after.currency:
+        told = words("moved_currency", before=before.currency, after=after.currency)
+        return blocks(picks, {"type": "text", "text": told})
+    found = what_moved(before, after, name, arm)
+    totals = _totals(before, after, name, arm)
+    return blocks(picks, *sensitivity_sheets.moved(found, before, after, name, totals, words))
+
+
+def _totals(before: Scenario, after: Scenario, name: str, arm: str) -> tuple[float, float] | None:
+    """The option's totals in both, where both have it."""
+    found = []
+    for scenario in (before, after):
+        found += [c for c in cost_options(scenario) if c.option == name and (c.arm == arm or c.kind == "api")]
+    return (float(found[0].total[0]), float(found[1].total[0])) if len(found) == 2 else None
+
+
+def _select(name: str, label: str, value: str | None, options: list[dict[str, str]]) -> dict[str, Any]:
+    return {"name": name, "label": label, "value": value, "options": options}
+
+
+def _picks(*selects: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "picks", "picks": list(selects)}
+
+
+def _plot(figure: Any) -> Any:
+    return gr.update(value=figure, visible=figure is not None)

@@ -1,0 +1,122 @@
+"""Why choosing one option over another is worth what it is: saving, present value, rate, payback, break-even."""
+
+from itertools import accumulate
+
+from app.catalogue import Words
+from app.finance import shown
+from app.finance.desk import Now
+from app.finance.tco_sheets import break_even, of_speculation, titled, weeks_of
+from app.finance.why_record import Record
+from pricing.bill import LINES
+from pricing.finance import monthly_rate, npv
+from pricing.tco import BEHIND, Choice, Option, tco
+
+FIGURES = ("saving", "npv", "irr", "payback_weeks", "discounted_payback_weeks")
+MOST_MONTHS = 14
+
+
+def of_choice(now: Now, choice: Choice, figure: str, words: Words) -> Record:
+    """Raises KeyError for a figure that a choice has not."""
+    if figure not in FIGURES:
+        raise KeyError(figure)
+    option, other = (titled(now, text, words) for text in (choice.option, choice.instead_of))
+    record = Record(words("why_choice", what=words(f"choice_{figure}"), option=option, other=other), "")
+    currency = now.scenario.currency
+    if figure == "saving":
+        record.value = shown.cents(choice.saving, currency, words)
+        _saving(record, now, choice, words)
+    elif figure == "npv":
+        record.value = shown.cents(choice.npv, currency, words)
+        _npv(record, now, choice, words)
+    elif figure == "irr":
+        record.value = words("irr_none") if choice.irr is None else shown.percent(choice.irr, words, 2)
+        record.told.append(words("why_irr" if choice.irr is not None else "why_irr_none"))
+        _years(record, now, choice, 0.0, words)
+    else:
+        discounted = figure == "discounted_payback_weeks"
+        record.value = weeks_of(choice, getattr(choice, figure), words)
+        if getattr(choice, figure):
+            record.value += f" {words('unit_weeks')}"
+        _payback(record, now, choice, discounted, words)
+    if figure in ("npv", "discounted_payback_weeks"):
+        record.inputs["cost_of_capital"] = now.scenario.cost_of_capital
+    return record
+
+
+def _named(now: Now, title: str) -> Option:
+    return next(option for option in now.made.options if option.title == title)
+
+
+def _saving(record: Record, now: Now, choice: Choice, words: Words) -> None:
+    currency = now.scenario.currency
+    record.told.append(words("why_saving"))
+    for option in (_named(now, choice.instead_of), _named(now, choice.option)):
+        record.line(titled(now, option.title, words), shown.cents(option.total, currency, words), 0)
+        for line in (*LINES, *BEHIND):
+            amount = float(option.monthly[line].sum())
+            if amount:
+                record.line(words(f"line_{line}"), shown.cents(amount, currency, words), 1)
+
+
+def _npv(record: Record, now: Now, choice: Choice, words: Words) -> None:
+    rate = now.scenario.cost_of_capital.value
+    record.told.append(
+        words("why_npv", rate=shown.percent(rate, words), monthly=shown.percent(monthly_rate(rate), words, 4))
+    )
+    record.line("NPV", shown.cents(choice.npv, now.scenario.currency, words), 0, words("why_npv_formula"))
+    _years(record, now, choice, rate, words)
+
+
+def _years(record: Record, now: Now, choice: Choice, rate: float, words: Words) -> None:
+    """The flows by year, each month at its worth today."""
+    currency, per_month = now.scenario.currency, monthly_rate(rate)
+    worth = [flow / (1 + per_month) ** month for month, flow in enumerate(choice.flows)]
+    record.line(words("why_today"), shown.cents(worth[0], currency, words), 1)
+    for year in range(now.scenario.years):
+        amount = sum(worth[12 * year + 1 : 12 * year + 13])
+        record.line(words("col_year", n=year + 1), shown.cents(amount, currency, words), 1)
+
+
+def _payback(record: Record, now: Now, choice: Choice, discounted: bool, words: Words) -> None:
+    """What has come back by each month, up to the one in which all has."""
+    rate = now.scenario.cost_of_capital.value if discounted else 0.0
+    per_month = monthly_rate(rate)
+    sums = list(accumulate(flow / (1 + per_month) ** month for month, flow in enumerate(choice.flows)))
+    record.told.append(words("why_payback_discounted" if discounted else "why_payback"))
+    below = [month for month, total in enumerate(sums) if total < 0]
+    until = min(len(sums) - 1, below[-1] + 1 if below else 0)
+    step = max(1, -(-(until + 1) // MOST_MONTHS))
+    for month in sorted({*range(0, until + 1, step), max(0, until - 1), until}):
+        record.line(words("why_by_month", n=month), shown.cents(sums[month], now.scenario.currency, words), 1)
+
+
+def of_speculation_in(now: Now, name: str, figure: str, words: Words) -> Record:
+    return of_choice(now, of_speculation(now, name), figure, words)
+
+
+def of_break_even(now: Now, name: str, api: str, words: Words) -> Record:
+    """The two totals at the break-even itself prove it."""
+    found = break_even(now.scenario, name, api)
+    text = (
+        words("break_never")
+        if found is None
+        else words("break_always")
+        if found == 0
+        else shown.number(found, words, 6)
+    )
+    record = Record(words("why_break_even", option=name, api=api), text)
+    record.told.append(words("break_even_why"))
+    scales = [("why_own_load", now.scenario.workload.requests_per_day.value)]
+    if found:
+        scales.append(("why_at_break_even", found))
+    for key, requests in scales:
+        made = tco(now.scenario.with_values({"workload.requests_per_day": requests}))
+        record.line(words(key), f"{shown.number(requests, words, 6)} {words('unit_per_day')}", 0)
+        for title in (name, api):
+            total = shown.cents(made.option(title).total, now.scenario.currency, words)
+            record.line(title, total, 1)
+    record.inputs["workload.requests_per_day"] = now.scenario.workload.requests_per_day
+    return record
+
+
+__all__ = ["FIGURES", "npv", "of_break_even", "of_choice", "of_speculation_in"]

@@ -1,0 +1,138 @@
+"""A derivation as the panel shows it: what was asked for, the steps to it, and the inputs with their labels."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.catalogue import Words
+from app.finance import fields, shown
+from app.finance.edits import to_shown
+from pricing.figure import Figure
+from pricing.scenario import Scenario
+from pricing.why import Step
+
+# Units of `pricing.why.Step`, by the catalogues' names.
+UNITS = {
+    "s": "seconds", "s of one replica": "seconds", "1/s": "per_second", "replicas": "replicas",
+    "a month": "per_month", "servers": "servers", "tokens": "tokens",
+}  # fmt: skip
+SIGNS = (("*", "×"), ("/", "÷"), (" - ", " − "))
+
+
+@dataclass
+class Record:
+    """Filled by who knows the number, shown by `value`."""
+
+    title: str
+    value: str
+    told: list[str] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    inputs: dict[str, Figure] = field(default_factory=dict)
+
+    def line(self, label: str, value: str, depth: int = 0, formula: str = "", note: str = "") -> None:
+        self.steps.append({"label": label, "value": value, "depth": min(depth, 6), "formula": formula, "note": note})
+
+
+def panel(record: Record, scenario: Scenario, words: Words) -> dict[str, Any]:
+    """The panel's value; a new `n` each time, so that the same number can be asked for again."""
+    return {
+        "n": uuid.uuid4().hex,
+        "title": record.title,
+        "value": record.value,
+        "told": record.told,
+        "steps": record.steps,
+        "inputs": [_input(path, figure, scenario, words) for path, figure in record.inputs.items()],
+        "says": {"close": words("close"), "steps": words("why_steps"), "inputs": words("why_inputs")},
+    }
+
+
+def _input(path: str, figure: Figure, scenario: Scenario, words: Words) -> dict[str, Any]:
+    def text(value: float) -> str:
+        return shown.exact(to_shown(path, value), words)
+
+    unit = fields.unit(path, scenario, words)
+    span = ""
+    if figure.is_a_range and figure.low is not None and figure.high is not None:
+        span = words("why_range", low=text(figure.low), high=text(figure.high))
+    return {
+        "label": fields.full_label(scenario, path, words),
+        "path": path,
+        "value": f"{text(figure.value)} {unit}".strip(),
+        "kind": figure.label,
+        "kind_text": words(f"label_{figure.label}"),
+        "source": figure.source,
+        "range": span,
+    }
+
+
+def tree(
+    record: Record,
+    name: str,
+    steps: Mapping[str, Step],
+    figures: Mapping[str, Figure],
+    scenario: Scenario,
+    words: Words,
+    more: Mapping[str, Iterable[str]] | None = None,
+    depth: int = 0,
+    seen: set[str] | None = None,
+) -> None:
+    """`name` and all that it rests on, in front of what it rests on; an input goes to the inputs. more: what a step
+    rests on beside what its formula names."""
+    seen = set() if seen is None else seen
+    if name not in steps:
+        if name in figures:
+            record.inputs[name] = figures[name]
+        return
+    step = steps[name]
+    formula = f"{name} = {formula_of(step.formula, words)}" if step.formula else ""
+    if name in seen:
+        return
+    seen.add(name)
+    record.line(
+        step_name(name, words), step_value(step, scenario, words), depth, formula, step_note(step, scenario, words)
+    )
+    for used in (*step.uses, *((more or {}).get(name, ()))):
+        tree(record, used, steps, figures, scenario, words, more, depth + 1, seen)
+
+
+def formula_of(formula: str, words: Words) -> str:
+    """For people: signs in place of a computer's, and "round up" in their language."""
+    text = formula.replace("ceil(", words("round_up") + "(")
+    for plain, sign in SIGNS:
+        text = text.replace(plain, sign)
+    return text
+
+
+def step_name(name: str, words: Words) -> str:
+    bill = name.removesuffix("_of_term")
+    if words.has(f"step_{name}"):
+        return words(f"step_{name}")
+    if words.has(f"measure_{name}"):
+        return words(f"measure_{name}")
+    if words.has(f"line_{bill}"):
+        return words("step_of_term", line=words(f"line_{bill}")) if bill != name else words(f"line_{bill}")
+    return name
+
+
+def step_value(step: Step, scenario: Scenario, words: Words) -> str:
+    if step.unit == "money":
+        price = abs(step.value) < 1 or words.has(f"measure_{step.name}")
+        return (shown.unit_price if price else shown.cents)(step.value, scenario.currency, words)
+    if step.unit == "share":
+        return shown.percent(step.value, words, 2)
+    unit = UNITS.get(step.unit)
+    return f"{shown.number(step.value, words, 6)} {words(f'unit_{unit}') if unit else step.unit}".strip()
+
+
+def step_note(step: Step, scenario: Scenario, words: Words) -> str:
+    key = f"stepnote_{step.name}"
+    if not words.has(key):
+        return ""
+    p95 = scenario.serving.p95_target_s
+    return words(
+        key,
+        span=shown.span(scenario.years, words),
+        rate=shown.percent(scenario.cost_of_capital.value, words),
+        seconds=shown.number(p95.value, words) if p95 is not None else shown.NOTHING,
+    )

@@ -1,0 +1,187 @@
+"""What the finance tabs' buttons do, without a browser; and that none of it waits for the engine."""
+
+import base64
+import subprocess
+import sys
+
+import pytest
+from fakes import PAIR
+from finance_desk import EN, PEAK, PRICES, TR, measured_session, opened, shelf_of, table, texts
+from helpers.finance import a_loss
+
+from app import create_app
+from app.finance import actions, chances, exports, shown
+from app.finance.desk import Desk
+from app.session import Session
+from pricing.scenario_file import parse_scenario
+
+pytestmark = pytest.mark.usefixtures("shipped")
+
+
+def test_draws_can_be_stopped_and_say_so_and_are_dropped_when_the_scenario_changes(monkeypatch):
+    held = opened("tco")
+    seen = []
+    for sheet, chart in chances.run(held, EN):
+        seen.append((sheet, chart))
+    assert seen[-1][1] is not None
+    whole = held.chances
+    assert whole.draws == chances.DRAWS
+    row = table(seen[-1][0], "chances")["rows"][0]
+    assert texts(row)[2] == shown.money(min(c.p50 for c in whole.found), "USD", EN)
+    # Stopped after the second two thousand.
+    monkeypatch.setattr(chances.ChanceRun, "go_on", lambda self: len(told.append(1) or told) >= 2)
+    told: list[int] = []
+    *_, (sheet, _) = chances.run(held, EN)
+    assert held.chances.draws == 4000
+    assert "Stopped: this is what 4,000 draws say." in sheet["blocks"][0]["text"]
+    held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": 3}}, "case": "base"}, EN)
+    assert "draw again" in chances.shown(held, EN)[0]["blocks"][0]["text"]
+
+
+def test_leaving_the_page_stops_the_draws():
+    held = opened("tco")
+    going = chances.run(held, EN)
+    next(going)
+    going.close()
+    assert held.chances.stop.is_set()
+
+
+def test_without_ranges_there_is_nothing_to_draw():
+    held = opened("tco", a_loss())
+    ((sheet, chart),) = chances.run(held, EN)
+    assert "has a range" in sheet["blocks"][0]["text"]
+    assert chart is None
+
+
+def test_the_measured_run_fills_the_speeds_with_its_label_and_its_source():
+    held = opened()
+    session = measured_session()
+    fast, plain = session.run.compared()
+    made = actions.take(held, session, PRICES, EN)
+    speeds = held.current.serving
+    assert speeds.plain.output_tokens_per_second.value == pytest.approx(plain.decode_tokens_per_second, rel=1e-5)
+    assert speeds.speculative.output_tokens_per_second.value == pytest.approx(fast.decode_tokens_per_second, rel=1e-5)
+    assert speeds.plain.input_tokens_per_second.value == pytest.approx(40 / plain.ttft_s, rel=1e-5)
+    for arm in (speeds.plain, speeds.speculative):
+        for figure in (arm.input_tokens_per_second, arm.output_tokens_per_second):
+            assert figure.label == "measured"
+            assert "m · Some CPU · 2026-11-30" in figure.source
+            assert "one sequence at once" in figure.source
+    assert "one sequence at once on this machine" in shelf_of(made)["told"]
+    assert held.now.scenario == held.current
+    assert "LOSSY" in shelf_of(actions.take(opened(), measured_session(lossy=True), PRICES, EN))["told"]
+    assert "KAYIPLI" in shelf_of(actions.take(opened(), measured_session(lossy=True), PRICES, TR))["told"]
+
+
+def test_without_a_run_or_a_drafter_what_cannot_be_taken_is_said():
+    held = opened()
+    before = held.current
+    made = actions.take(held, Session(), PRICES, EN)
+    assert shelf_of(made)["told"] == EN("take_nothing")
+    assert held.current is before
+    told = shelf_of(actions.take(held, measured_session(drafter="none"), PRICES, EN))["told"]
+    assert EN("take_plain_only") in told
+    assert held.current.serving.speculative.output_tokens_per_second.label == "projected"
+    assert held.current.serving.plain.output_tokens_per_second.label == "measured"
+
+
+def test_the_first_look_opens_the_first_scenario_that_ships():
+    held = Desk()
+    made = actions.select(held, "cost", PRICES, EN)
+    assert held.current.name == "by hand"
+    assert [one["value"] for one in shelf_of(made)["shipped"]] == ["by_hand", "loss"]
+    assert [one["text"] for one in shelf_of(made)["shipped"]] == ["by hand", "yavaş taslak"]
+    actions.open_scenario(held, {"shipped": "loss"}, PRICES, EN)
+    assert held.current.currency == "TRY"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"shipped": "../../etc/passwd"},
+        {"shipped": None},
+        {"text": None, "name": "x"},
+        {"text": "a" * 1_000_001, "name": "x"},
+        {"text": "name = ", "name": "<b>"},
+        {"text": "x = " + "[" * 5000, "name": "deep"},
+        {"text": 'name = "a"', "name": "x"},
+        {"text": "\ud800", "name": "\ud800"},
+        {},
+        None,
+        [],
+        {"text": "\x00", "name": ""},
+    ],
+)
+def test_what_is_no_scenario_is_one_sentence_and_changes_nothing(given):
+    for words in (EN, TR):
+        held = opened()
+        before = held.now
+        told = shelf_of(actions.open_scenario(held, given, PRICES, words))
+        assert told["tone"] == "fault"
+        assert "\n" not in told["told"]
+        assert 0 < len(told["told"]) < 400
+        told["told"].encode()
+        assert held.now is before
+        assert "Traceback" not in told["told"]
+
+
+def test_what_is_kept_and_fetched_is_the_scenario_as_toml():
+    held = opened()
+    held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": 3}}, "case": "worst"}, EN)
+    kept = actions.keep(held, {"name": "  mine ’ <script>  "}, EN)["keep"]
+    assert kept["name"] == "mine ’ <script>"
+    again = parse_scenario(kept["text"])
+    assert again.model_copy(update={"name": "by hand"}) == held.current
+    assert actions.keep(held, {"name": ""}, EN)["keep"]["name"] == "by hand"
+    assert len(actions.keep(held, {"name": "x" * 500}, EN)["keep"]["name"]) == 80
+
+    file = actions.fetch(held, EN)["file"]
+    assert file["name"] == "by-hand.toml"
+    assert parse_scenario(base64.b64decode(file["base64"]).decode()) == held.current
+    assert actions.keep(Desk(), {}, EN)["tone"] == "fault"
+    assert actions.fetch(Desk(), EN)["tone"] == "fault"
+
+
+def test_files_are_made_of_what_is_on_the_desk():
+    held = opened("tco")
+    made = exports.exports(held.now.made, "tr", scenario=held.current, prices=PRICES)
+    names = [name for name, _, _ in made]
+    assert names[0] == "by-hand.toml"
+    assert len(names) == len(set(names))
+    assert parse_scenario(made[0][2].decode()) == held.current
+    listed = exports.files(held, PRICES, EN)["files"]
+    assert [file["name"] for file in listed] == names
+    assert exports.files(Desk(), PRICES, EN)["files"] == []
+
+
+@pytest.mark.parametrize("name", ["../../x", "a/b\\c", "", "…", "ışık ğ", "x" * 300])
+def test_a_files_name_leads_out_of_no_folder(name):
+    stem = exports.file_stem(name)
+    assert stem
+    assert len(stem) <= 60
+    assert not set(stem) & set("/\\.")
+
+
+def test_no_finance_event_waits_for_the_engine():
+    page = create_app(PAIR, race=lambda *a, **k: ())
+    ours = [fn for fn in page.fns.values() if fn.fn and fn.fn.__module__.startswith("app.finance")]
+    assert len(ours) > 30
+    for fn in ours:
+        assert fn.concurrency_id != "engine"
+        assert fn.api_visibility == "private"
+        assert not fn.queue or fn.concurrency_id == "chances", fn.fn
+    assert {fn.fn.__name__: fn.trigger_mode for fn in ours}["edit"] == "always_last"
+    assert {fn.fn.__name__: fn.trigger_mode for fn in ours}["settle"] == "always_last"
+
+
+def test_the_finance_tabs_run_without_torch():
+    code = "import sys, app.finance.page, app.finance.whys; sys.exit('torch' in sys.modules or 'engine' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_tabs_hold_nothing_but_tabs():
+    """Gradio counts the children of gr.Tabs to place a tab: a State among them gives one tab the place of another."""
+    page = create_app(PAIR, race=lambda *a, **k: ())
+    holder = next(b for b in page.blocks.values() if getattr(b, "elem_id", None) == "sv-tabs")
+    assert {type(child).__name__ for child in holder.children} == {"Tab"}
+    assert [child.elem_id for child in holder.children] == ["sv-tab-explore", "sv-tab-cost", "sv-tab-tco"]

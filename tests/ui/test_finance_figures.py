@@ -1,0 +1,245 @@
+"""The finance tabs' sheets and charts, without a browser: each figure is the arithmetic's own."""
+
+import json
+from datetime import date
+
+import pytest
+from finance_desk import EN, PEAK, PRICES, RATE, TR, opened, sheets, shelf_of, table, texts
+from helpers.finance import a_loss, by_hand
+
+from app.finance import actions, chances, charts, cost_sheets, load_curve, shown, tabs, tco_charts, tco_sheets
+from pricing.columns import Numbers
+from pricing.demand import first, request_seconds
+from pricing.load import cost_against_load
+from pricing.scenario_file import dump_scenario
+from pricing.tco import break_even_requests_per_day, tco
+
+pytestmark = pytest.mark.usefixtures("shipped")
+
+
+def test_the_costs_of_the_worked_scenario_are_those_worked_out_by_hand():
+    """13 replicas: 13 x 2.49 x 730 = 23,630.10 a month for 26,280,000 requests: 0.00089917 each. Of a request's 0.3 s
+    0.2 go to 200 output tokens: 23,630.10 x 2/3 / 5,256 M x 1e6 = 2.9972."""
+    rows = {row["cells"][0]: texts(row) for row in table(sheets(opened())["cost_cards"], "rented")["rows"]}
+    assert rows["a request"][1] == "$0.0008992"
+    assert rows["1M output tokens"][1] == "$2.997"
+    assert rows["a conversation"][1] == "$0.004496"
+    assert rows["1M output, whole bill"][1] == "$4.496"
+    assert rows["1,000 words, Turkish"][1] == shown.unit_price(2.99722 * 2.6 / 1000, "USD", EN)
+    # 9 replicas: 16,359.30 a month and a pilot of 29,083.20; half of 0.2 s is writing.
+    total = 9 * 2.49 * 730 * 12 + 29_083.20
+    assert rows["a request"][2] == shown.unit_price(total / (26_280_000 * 12), "USD", EN)
+    assert rows["1M output tokens"][2] == shown.unit_price(total / 2 / (5_256 * 12), "USD", EN)
+
+
+@pytest.mark.parametrize("words", [EN, TR], ids=["en", "tr"])
+def test_each_cost_is_the_arithmetics_own(words):
+    held = opened(words=words)
+    made = tco(by_hand())
+    for option in made.options:
+        rows = table(sheets(held, words)["cost_cards"], option.name)["rows"]
+        for row in rows:
+            for cell in row["cells"][1:]:
+                if isinstance(cell, dict) and cell["why"][0] == "token" and cell["why"][2] == option.arm:
+                    value = getattr(option.tokens, cell["why"][3])
+                    assert cell["t"] == shown.unit_price(value, "USD", words)
+
+
+def test_an_apis_tokens_are_shown_at_their_list_prices():
+    rows = {row["cells"][0]: texts(row)[1] for row in table(sheets(opened())["cost_cards"], "an API")["rows"]}
+    assert rows["1M output tokens"] == "$1.500"
+    assert rows["1M input tokens"] == "$0.5000"
+
+
+def test_the_tco_table_is_the_arithmetics_own():
+    held = opened("tco")
+    made = tco(by_hand())
+    rows = {texts(row)[0]: row for row in table(sheets(held)["options"], "options")["rows"]}
+    plain, fast = (made.option("rented", arm) for arm in ("plain", "speculative"))
+    (choice,) = [c for c in made.speculation if c.option == "rented, speculative"]
+    assert texts(rows["rented"])[1:] == [
+        "$283,561", shown.money(fast.total, "USD", EN), shown.money(fast.npv_of_cost, "USD", EN),
+        shown.money(choice.saving, "USD", EN), "17.4", "17.4", shown.percent(choice.irr, EN),
+    ]  # fmt: skip
+    assert plain.total == pytest.approx(13 * 2.49 * 730 * 12)
+    assert choice.payback_weeks == pytest.approx(4 * 365 / 12 / 7)  # 29,083.20 over 4 x 2.49 x 730 a month
+    assert texts(rows["an API"])[2] is None
+    assert list(rows) == list(dict.fromkeys(option.name for option in made.options))
+
+
+def test_a_loss_is_called_one_and_a_gain_is_not():
+    held = opened("tco", a_loss())
+    told = [b["text"] for b in tco_sheets.verdict(held.now, EN)["blocks"]]
+    assert "rented: speculation is a loss. It costs" in told[1]
+    turkish = tco_sheets.verdict(held.now, TR)["blocks"][1]
+    assert "zarar ettiriyor" in turkish["text"]
+    assert turkish["tone"] == "loss"
+    (row,) = table(sheets(held)["options"], "options")["rows"]
+    assert row["cells"][4]["tone"] == "loss"
+    assert row["cells"][4]["t"].startswith("−₺")
+    assert texts(row)[5:] == ["not within the term", "not within the term", "none"]
+    gain = next(b for b in tco_sheets.verdict(opened("tco").now, EN)["blocks"] if b["text"].startswith("rented: "))
+    assert "is paid back in 17.4 weeks" in gain["text"]
+    assert gain["tone"] == "gain"
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"speculation__pilot": 0}, "with nothing to pay in advance"),
+        ({"speculation__pilot": 85_000, "cost_of_capital": 0.9}, "but too late"),
+        (
+            {"serving__speculative__output_tokens_per_second": 1000, "speculation__pilot": 0},
+            "changes nothing in the bill",
+        ),
+    ],
+)
+def test_what_speculation_is_worth_is_said_in_words(changes, told):
+    made = tco(by_hand(owned=[], api=[], **changes))
+    assert told in tco_sheets.worth("rented", made.speculation[0], made.scenario, EN)
+
+
+def test_break_even_of_a_pair_alone_is_that_of_the_whole_scenario():
+    made = by_hand(serving__spare_replicas=0)
+    for name in ("rented", "own rack"):
+        assert tco_sheets.break_even(made, name, "an API") == break_even_requests_per_day(made, name, "an API")
+
+
+def test_years_add_up_and_say_what_they_are_of():
+    held = opened("tco", by_hand(years=3))
+    held.picks["option"] = "own rack|plain"
+    rows = {texts(row)[0]: texts(row) for row in table(sheets(held)["years"], "years")["rows"]}
+    option = held.now.made.option("own rack", "plain")
+    assert rows["Total"][-1] == shown.money(option.total, "USD", EN)
+    assert rows["Energy"][1] == shown.money(float(option.yearly["energy"][0]), "USD", EN)
+    assert "API tokens" not in rows
+
+
+def test_the_curve_of_cost_against_load_is_simulated_once_and_scaled():
+    held = opened()
+    for line in load_curve.load_lines(held.now, "rented"):
+        request_s = first(request_seconds(Numbers(by_hand()), line.arm).total)
+        rates = [point.requests_per_second for point in line.points]
+        direct = cost_against_load(line.per_replica_hour, request_s, 200, rates)
+        for i, (ours, theirs) in enumerate(zip(line.points, direct, strict=True)):
+            assert ours.per_million_output_tokens == pytest.approx(theirs.per_million_output_tokens)
+            if i != line.own:
+                assert ours.p95_s == pytest.approx(theirs.p95_s)
+        alone = held.now.made.option("rented", line.arm).tokens.per_million_output_alone
+        assert line.points[line.own].per_million_output_tokens == pytest.approx(alone)
+
+
+def test_the_waterfall_ends_where_the_speculative_bill_is():
+    now = opened().now
+    for name in ("rented", "own rack"):
+        plain, fast = (now.made.option(name, arm).total for arm in ("plain", "speculative"))
+        assert plain + sum(delta for _, delta in charts.fall(now, name)) == pytest.approx(fast, abs=0.02)
+        figure = charts.waterfall(now, name, TR)
+        assert figure.data[0].measure[0] == "absolute"
+        assert figure.layout.separators == ",."
+
+
+def test_no_chart_has_categories_on_an_axis():
+    held = opened("tco")
+    list(chances.run(held, EN))
+    made = {**tabs.all_of(held, PRICES, EN), **tabs.all_of(opened(), PRICES, EN)}
+    for name in tabs.PLOTS:
+        figure = made[name]["value"]
+        for axis in (figure.layout.xaxis, figure.layout.yaxis):
+            assert axis.type in ("linear", "log"), name
+
+
+def test_texts_of_a_scenario_are_no_markup_in_a_chart():
+    nasty = "<a href='javascript:alert(1)'>x</a>%{y}"
+    held = opened("tco", by_hand(cloud__0__name=nasty, api=[], owned=[]))
+    drawn = tco_charts.cash(held.now, EN).to_plotly_json()
+    told = json.dumps(drawn)
+    assert "<a href" not in told
+    assert all("%{y}" not in trace["hovertemplate"] for trace in drawn["data"])
+
+
+def test_stale_prices_are_told_and_drawn_hollow():
+    held = opened()
+    today = date(2027, 6, 1)
+    rows = cost_rows = tabs.price_sheet.wanted(held, PRICES, today)
+    figure = charts.prices(cost_rows, held.now, EN, today)
+    assert {trace.marker.symbol.endswith("-open") for trace in figure.data} == {True}
+    sheet = tabs.price_sheet.sheet(held, held.now, PRICES, EN, today)
+    assert f"{len(rows)} of them were read more than 90 days ago" in sheet["blocks"][0]["text"]
+    assert len(figure.layout.shapes) == 1  # what this scenario pays
+    assert not charts.prices(cost_rows, opened(scenario=a_loss()).now, EN, today).layout.shapes
+
+
+def test_a_provider_that_there_is_not_is_all_of_them():
+    held = opened()
+    everything = len(tabs.price_sheet.wanted(held, PRICES, date(2026, 11, 30)))
+    tabs.pick(held, "provider", "AWS")
+    assert 0 < len(tabs.price_sheet.wanted(held, PRICES, date(2026, 11, 30))) < everything
+    tabs.pick(held, "provider", "<b>")
+    assert len(tabs.price_sheet.wanted(held, PRICES, date(2026, 11, 30))) == everything
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("option", "x|plain"),
+        ("row", "nothing"),
+        ("across", "workload.about"),
+        ("fall", "an API"),
+        ("against", "no"),
+        ("tab", "x"),
+        (None, None),
+        ("row", 3),
+    ],
+)
+def test_a_pick_that_is_no_choice_changes_no_figure(name, value):
+    held, same = opened("tco"), opened("tco")
+    tabs.pick(held, name, value)
+    ours, theirs = (tabs.rest(h, PRICES, EN) for h in (held, same))
+    for sheet in ("years", "two_way", "moved"):
+        assert ours[sheet] == theirs[sheet]
+
+
+def test_a_two_way_table_has_the_scenarios_own_total_marked():
+    held = opened("tco")
+    tabs.pick(held, "row", RATE)
+    rows = table(tabs.rest(held, PRICES, EN)["two_way"], "two_way")["rows"]
+    marked = [cell for row in rows for cell in row["cells"][1:] if cell.get("tone") == "here"]
+    assert [cell["t"] for cell in marked] == [shown.money(held.now.made.option("rented").total, "USD", EN)]
+    tabs.pick(held, "across", RATE)  # the same number twice is no table
+    held.picks["row"] = RATE
+    again = tabs.rest(held, PRICES, EN)["two_way"]
+    assert len({pick["value"] for pick in again["blocks"][0]["picks"]}) == 2
+
+
+def test_what_moved_is_told_with_its_effect_and_the_term():
+    held = opened("tco")
+    held.edit({"id": held.drawn, "seq": 1, "edits": {RATE: {"value": 3}, "years": {"value": 2}}, "case": "base"}, EN)
+    told = next(b for b in tabs.moved(held, EN)["blocks"] if b["type"] == "list")["items"]
+    assert told[0]["t"] == "The term goes from 1 to 2 years."
+    effect = shown.money(9 * (3 - 2.49) * 730 * 12, "USD", EN)
+    assert told[1]["t"] == (f"rented · Price a GPU-hour goes from 2.49 to 3; that alone raises the total by {effect}.")
+    turkish = tabs.moved(held, TR)
+    assert "tek başına toplamı" in json.dumps(turkish, ensure_ascii=False)
+
+
+def test_scenarios_in_two_currencies_are_not_subtracted():
+    held = opened("tco")
+    made = actions.compare(held, {"text": dump_scenario(a_loss()), "name": "loss"}, PRICES, EN)
+    assert "Compared with “yavaş taslak”" in shelf_of(made)["told"]
+    told = [b.get("text", "") for b in tabs.moved(held, EN)["blocks"]]
+    assert any("different currencies (TRY and USD)" in text for text in told)
+
+
+def test_the_head_says_what_the_figures_rest_on_and_what_is_left_out():
+    held = opened()
+    made = cost_sheets.head(held, EN)["blocks"]
+    assert made[0]["text"] == "by hand · 1 year · USD"
+    labels = [figure.label for figure in by_hand().figures().values()]
+    assert f"{labels.count('assumed')} assumed" in made[2]["text"]
+    assert cost_sheets.excluded(held.now.scenario, EN)["blocks"][1]["items"] == [{"t": "What nobody counts"}]
+    held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": "x"}}, "case": "worst"}, EN)
+    told = [b["text"] for b in cost_sheets.head(held, EN)["blocks"]]
+    assert told[0].endswith("· worst case")
+    assert any(text.startswith("Peak factor: “x” is not a number") for text in told)
+    assert EN("faults_stand") in told

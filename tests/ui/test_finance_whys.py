@@ -1,0 +1,82 @@
+"""Every number of the finance tabs opens its derivation, and nothing else does."""
+
+import json
+import re
+
+import pytest
+from finance_desk import EN, PRICES, RATE, TR, opened, sheets, whys
+from helpers.finance import a_loss, by_hand
+
+from app.finance.desk import Desk
+from app.finance.whys import explain
+
+pytestmark = pytest.mark.usefixtures("shipped")
+
+
+@pytest.mark.parametrize("words", [EN, TR], ids=["en", "tr"])
+@pytest.mark.parametrize("tab", ["cost", "tco"])
+@pytest.mark.parametrize(
+    "scenario", [by_hand(), a_loss(), by_hand(tax_share=0.2, years=3)], ids=["usd", "try", "taxed"]
+)
+def test_every_number_opens_its_derivation(scenario, tab, words):
+    held = opened(tab, scenario, words)
+    found = list(whys(list(sheets(held, words).values())))
+    assert len(found) > 50
+    for why, text in found:
+        panel = explain(held, why, PRICES, words)
+        assert panel is not None, why
+        assert panel["steps"] or panel["inputs"] or panel["told"], why
+        for one in panel["inputs"]:
+            assert one["kind"] in ("measured", "projected", "quoted", "assumed")
+            assert one["kind_text"] == words(f"label_{one['kind']}")
+        shown_figure, derived = (re.sub(r"[^0-9]", "", t)[:3] for t in (text, panel["value"]))
+        if why[0] in ("option", "token", "price", "speculation") and shown_figure:
+            assert derived.startswith(shown_figure[:2]), (why, text, panel["value"])
+        json.dumps(panel, allow_nan=False)
+
+
+def test_a_derivation_has_formula_inputs_labels_and_sources():
+    held = opened()
+    panel = explain(held, ["token", "rented", "plain", "per_million_output"], PRICES, EN)
+    assert panel["value"] == "$2.997"
+    assert panel["steps"][0]["formula"] == (
+        "per_million_output = total × output_s ÷ request_s ÷ output_tokens_of_term × 1e6"
+    )
+    assert any(step["formula"].startswith("replicas = round up (") for step in panel["steps"])
+    rate = next(one for one in panel["inputs"] if one["path"] == RATE)
+    assert (rate["kind"], rate["source"], rate["range"]) == ("quoted", "a price page, 2026-11-30", "2 to 3")
+    turkish = explain(opened(words=TR), ["token", "rented", "plain", "per_million_output"], PRICES, TR)
+    assert any("yukarı yuvarla" in step["formula"] for step in turkish["steps"])
+    assert not [step for step in turkish["steps"] if step["label"].isascii() and "_" in step["label"]]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        None,
+        [],
+        {},
+        "x",
+        ["nothing"],
+        ["option"],
+        ["option", "rented", "sideways", "total"],
+        ["option", "no", "plain", "total"],
+        ["option", "rented", "plain", "__class__"],
+        ["year", "rented", "plain", "total", "99"],
+        ["year", "rented", "plain", "flows", "1"],
+        ["choice", "-9", "saving"],
+        ["choice", "x", "saving"],
+        ["speculation", "an API", "npv"],
+        ["speculation", "rented", "flows"],
+        ["two_way", "a", "b", "0", "0"],
+        ["chance", "rented, plain", "p50"],
+        ["load", "rented", "plain", "999"],
+        ["price", "9999999"],
+        ["input", "workload"],
+        [["option"]],
+        ["token", 1, 2, 3],
+    ],
+)
+def test_what_is_no_number_of_the_page_has_no_derivation(asked):
+    assert explain(opened("tco"), asked, PRICES, EN) is None
+    assert explain(Desk(), asked, PRICES, EN) is None
