@@ -11,6 +11,7 @@ from pricing.bill import LINES
 from pricing.scenario import Arm, Scenario
 from pricing.tco import BEHIND, Choice, Option, break_even_requests_per_day
 
+_HIGHEST_IRR = 100.0
 QUANTITIES = ("requests", "replicas", "gpus", "busy_share")
 
 
@@ -99,9 +100,7 @@ def _speculation(name: str, choice: Choice, now: Now, words: Words) -> list[Any]
         _figure(
             weeks_of(choice, choice.discounted_payback_weeks, words), ["speculation", name, "discounted_payback_weeks"]
         ),
-        _figure(
-            words("irr_none") if choice.irr is None else shown.percent(choice.irr, words), ["speculation", name, "irr"]
-        ),
+        _figure(irr_of(choice, words), ["speculation", name, "irr"]),
     ]
 
 
@@ -110,6 +109,13 @@ def weeks_of(choice: Choice, weeks: float | None, words: Words) -> str:
     if weeks is None or (weeks == 0 and choice.saving < 0):
         return words("payback_never")
     return words("payback_none") if weeks == 0 else shown.number(weeks, words, 3)
+
+
+def irr_of(choice: Choice, words: Words, decimals: int = 1) -> str:
+    """Where next to nothing is paid first the rate has fifteen digits, and none of them says anything."""
+    if choice.irr is None:
+        return words("irr_none")
+    return words("irr_high") if choice.irr > _HIGHEST_IRR else shown.percent(choice.irr, words, decimals)
 
 
 def _figure(text: str, why: list[str], tone: str = "") -> dict[str, Any]:
@@ -187,7 +193,7 @@ def in_place_of(now: Now, words: Words) -> dict[str, Any]:
             "npv": shown.money(choice.npv, money, words),
             "payback_weeks": weeks_of(choice, choice.payback_weeks, words),
             "discounted_payback_weeks": weeks_of(choice, choice.discounted_payback_weeks, words),
-            "irr": words("irr_none") if choice.irr is None else shown.percent(choice.irr, words),
+            "irr": irr_of(choice, words),
         }
         cells: list[Any] = [{"t": titled(now, choice.option, words), "sub": other}]
         cells += [_figure(text, ["choice", str(i), name]) for name, text in texts.items()]

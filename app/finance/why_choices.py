@@ -5,7 +5,7 @@ from itertools import accumulate
 from app.catalogue import Words
 from app.finance import shown
 from app.finance.desk import Now
-from app.finance.tco_sheets import break_even, of_speculation, titled, weeks_of
+from app.finance.tco_sheets import break_even, irr_of, of_speculation, titled, weeks_of
 from app.finance.why_record import Record
 from pricing.bill import LINES
 from pricing.finance import monthly_rate, npv
@@ -29,7 +29,7 @@ def of_choice(now: Now, choice: Choice, figure: str, words: Words) -> Record:
         record.value = shown.cents(choice.npv, currency, words)
         _npv(record, now, choice, words)
     elif figure == "irr":
-        record.value = words("irr_none") if choice.irr is None else shown.percent(choice.irr, words, 2)
+        record.value = irr_of(choice, words, 2)
         record.told.append(words("why_irr" if choice.irr is not None else "why_irr_none"))
         _years(record, now, choice, 0.0, words)
     else:

@@ -99,6 +99,13 @@ def test_what_speculation_is_worth_is_said_in_words(changes, told):
     assert told in tco_sheets.worth("rented", made.speculation[0], made.scenario, EN)
 
 
+def test_a_rate_of_fifteen_digits_is_only_called_high():
+    (choice, *_) = tco(by_hand(speculation__pilot=1)).speculation
+    assert choice.irr > 1e6
+    assert tco_sheets.irr_of(choice, EN) == "over 10,000%"
+    assert tco_sheets.irr_of(choice, TR) == "%10.000’den çok"
+
+
 def test_break_even_of_a_pair_alone_is_that_of_the_whole_scenario():
     made = by_hand(serving__spare_replicas=0)
     for name in ("rented", "own rack"):
