@@ -15,7 +15,7 @@ WAIT_S = 10.0
 
 def own_file() -> Path:
     """Where they are: in `SPECSCOPE_DATA`, else the user's data folder. Raises EngineError where that is no folder."""
-    from engine.runs.place import data_dir
+    from engine.user_data import data_dir
 
     return data_dir() / FILE
 

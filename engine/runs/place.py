@@ -8,6 +8,7 @@ from sqlalchemy import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
 from engine.errors import EngineError
+from engine.user_data import data_dir
 
 VARIABLE = "SPECSCOPE_DATABASE_URL"
 _FORMS = "sqlite:////folder/runs.db or postgresql://user:password@host:5432/database"
@@ -36,19 +37,6 @@ class Place:
             if isinstance(secret, str) and secret:
                 text = text.replace(secret, "***")
         return text
-
-
-def data_dir() -> Path:
-    """Where the store is by default: `SPECSCOPE_DATA`, else the user's data folder."""
-    named = os.environ.get("SPECSCOPE_DATA")
-    if named:
-        try:
-            return Path(named).expanduser().absolute()
-        except RuntimeError:  # ~name, where no such user is
-            raise EngineError(f"SPECSCOPE_DATA is {_shown(named)}, whose ~ stands for no user; correct it") from None
-    import platformdirs
-
-    return Path(platformdirs.user_data_dir("specscope", appauthor=False))
 
 
 def default_place() -> Place:
