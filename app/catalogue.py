@@ -32,9 +32,10 @@ def _file(name: str) -> dict[str, str]:
 
 
 def _read(language: str) -> dict[str, str]:
-    """The explorer's strings, and the finance tabs': of their form, and of their figures. No key is in two files."""
+    """The explorer's strings, the finance tabs', of their form and of their figures, and those of claims. No key is in
+    two files."""
     read: dict[str, str] = {}
-    for name in (f"{language}.json", f"scenario_{language}.json", f"costs_{language}.json"):
+    for name in (f"{language}.json", f"scenario_{language}.json", f"costs_{language}.json", f"claims_{language}.json"):
         more = _file(name)
         assert not read.keys() & more.keys(), f"{name} has keys that are taken: {sorted(read.keys() & more.keys())}"
         read |= more

@@ -6,17 +6,16 @@ and what a claim does not say taken in its favour.
 
 from collections.abc import Collection
 from functools import lru_cache
+from itertools import chain
 
-from engine.draft_cost import Draft
+from app.claims_projection import machine_words, projections, said_precision
+from app.claims_projection import projected_of as projected_of
 from engine.efficiency import Efficiency
-from engine.errors import EngineError
 from engine.gpu_specs import GpuSpec, find_gpu
-from engine.model_shapes import NamedShape, find_shape
+from engine.model_shapes import find_shape
 from engine.precision import PRECISIONS, Precision, find_precision
-from engine.projection import project
 from engine.roofline import StepTime, decode_step
 from engine.shape import ModelShape, at_precision
-from engine.step_counts import StepCounts
 from pricing.claims import (
     Assessment,
     Bound,
@@ -24,7 +23,6 @@ from pricing.claims import (
     Claim,
     ClaimInput,
     ClaimTable,
-    Projected,
     Verdict,
     assess,
     check_claim,
@@ -35,8 +33,6 @@ from pricing.claims import (
 _IN_FULL = Efficiency(1.0, 1.0, all_reduce_s=0.0)
 # Bytes of a key or value element: the fewest in use, since claims do not say.
 _FEWEST_KV_BYTES = 1.0
-# Assumed for projections, where a claim does not say how long an answer is.
-OUTPUT_TOKENS = 256
 
 
 def bound_of(
@@ -50,9 +46,11 @@ def bound_of(
     context_tokens: int = 0,
 ) -> Bound:
     """model: a published model's name, a config.json, or a folder that has one. precision None: not said, so the
-    smallest weights and the quickest arithmetic that this GPU has. batch None: any. context_tokens: cached in each
-    request; 0 leaves keys and values out. Raises EngineError with a sentence."""
+    model's own or, where its config states none, the smallest weights and the quickest arithmetic that this GPU has.
+    batch None: any. context_tokens: cached in each request; 0 leaves keys and values out. Raises EngineError with a
+    sentence."""
     named, spec = find_shape(model), find_gpu(gpu)
+    precision = said_precision(named, precision)
     held, tflops, peak = _precision(spec, precision)
     shape = at_precision(named.shape, held.bytes_per_param)
     weights, memory = shape.weight_bytes, spec.mem_gb * 1e9 * gpus
@@ -72,7 +70,7 @@ def bound_of(
         )
     many = "" if gpus == 1 else f"{gpus} x "
     return Bound(
-        machine=f"{model} in {held.name} on {many}{spec.name}",
+        machine=machine_words(model, held, spec, gpus),
         gpus=gpus,
         batch=batch,
         plain_tokens_per_second=plain,
@@ -96,48 +94,6 @@ def bound_of(
     )  # fmt: skip
 
 
-def projected_of(
-    claim: ClaimInput,
-    precision: str | None = None,
-    *,
-    prompt_tokens: int | None = None,
-    context_tokens: int | None = None,
-    draft: str | None = None,
-) -> Projected | None:
-    """What the machine is expected to do at the claim's batch; None where model, GPU or batch are not known.
-    precision: bf16 unless given. prompt_tokens None: not said, so reading prompts takes no time. draft: a model's
-    name; without one drafting takes no time. Raises EngineError."""
-    if not claim.model or not claim.gpu or claim.batch is None:
-        return None
-    named, spec, held = find_shape(claim.model), find_gpu(claim.gpu), find_precision(precision or "bf16")
-    length, k = claim.tokens_per_pass, claim.k
-    drafts = length is not None and k is not None
-    helper = _draft(find_shape(draft), held) if draft and drafts else None
-    prompt = prompt_tokens or 1
-    cached = prompt + OUTPUT_TOKENS // 2 if context_tokens is None else context_tokens
-    try:
-        counts = (
-            StepCounts.from_acceptance(length, k, prompt_tokens=prompt, output_tokens=OUTPUT_TOKENS, label="assumed")
-            if length is not None and k is not None
-            else StepCounts.plain(prompt_tokens=prompt, output_tokens=OUTPUT_TOKENS)
-        )
-        found = project(
-            named.shape, spec, counts, helper, context_tokens=cached, batch=claim.batch, gpus=claim.gpus,
-            precision=held,
-        )  # fmt: skip
-    except ValueError as error:
-        raise EngineError(str(error)) from None
-    return Projected(
-        plain_tokens_per_second=found.plain_tokens_per_second,
-        speculative_tokens_per_second=found.speculative_tokens_per_second if drafts else None,
-        # Nine in ten published results stayed below the projection times this.
-        times_at_most=max(1.0, 1 / (1 + found.error_band.low)),
-        band=str(found.error_band),
-        how=tuple(found.formula.splitlines()),
-        assumptions=tuple(str(a) for a in found.assumptions if a.name != "error band"),
-    )
-
-
 def check(
     claim: ClaimInput,
     precision: str | None = None,
@@ -147,16 +103,28 @@ def check(
     draft: str | None = None,
     table: ClaimTable | None = None,
 ) -> Checked:
-    """A person's claim against bound, projection and published results. Raises EngineError for a model, GPU or
-    precision that is not known."""
-    bound = None
-    if claim.model and claim.gpu:
-        bound = bound_of(
-            claim.model, claim.gpu, claim.gpus, precision, batch=claim.batch, k=claim.k,
-            context_tokens=context_tokens or 0,
-        )  # fmt: skip
-    projected = projected_of(claim, precision, prompt_tokens=prompt_tokens, context_tokens=context_tokens, draft=draft)
-    return check_claim(claim, bound, projected, table)
+    """A person's claim against bound, projection and published results. Where no precision is said, it is taken in the
+    claim's favour to refute it, and plausible is what is within all limits of one precision. Raises EngineError for a
+    model, GPU or precision that is not known."""
+
+    def bound(at: str | None) -> Bound | None:
+        if not claim.model or not claim.gpu:
+            return None
+        return bound_of(
+            claim.model, claim.gpu, claim.gpus, at, batch=claim.batch, k=claim.k, context_tokens=context_tokens or 0
+        )
+
+    made = projections(claim, precision, prompt_tokens=prompt_tokens, context_tokens=context_tokens, draft=draft)
+    name, projected = next(made, (None, None))
+    found = check_claim(claim, bound(precision), projected, table)
+    if found.verdict != "plausible" or projected is None or not projected.chosen:
+        return found
+    tried = []
+    for at, expected in chain([(name, projected)], made):
+        tried.append(check_claim(claim, bound(at), expected, table))
+        if tried[-1].verdict == "plausible":
+            return tried[-1]
+    return next((one for one in tried if one.verdict != "contradicted"), tried[0])
 
 
 def bounds_of(claim: Claim, table: ClaimTable | None = None) -> list[Bound]:
@@ -221,10 +189,6 @@ def _verify_over_plain(
         verify, plain = (_roof(_step(kept, spec, w, context_tokens, rows, gpus, tflops)) for w in (k + 1, 1))
         ratios.append(verify / plain)
     return min(ratios)
-
-
-def _draft(named: NamedShape, held: Precision) -> Draft:
-    return Draft.model(at_precision(named.shape, held.bytes_per_param), precision=held, name=named.name)
 
 
 def _without_head(shape: ModelShape) -> int:

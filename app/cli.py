@@ -264,13 +264,17 @@ def serve(
         load = partial(
             command.load, pair, target, draft, device, dtype, trust_remote_code, heads=command.heads(head)
         )  # fmt: skip
+        from app import own_prices
+
+        prices = own_prices.load()  # before the weights: what is wrong with the user's file is told at once
         loaded = load(quantization or command.page_quantization(device, dtype))
         from app.main import launch
 
         choose = load if command.can_quantize(device, dtype) else None
         page, url = launch(
-            loaded, host=host, port=port, open_browser=open_browser, prevent_thread_lock=True, load=choose
-        )
+            loaded, host=host, port=port, open_browser=open_browser, prevent_thread_lock=True, prices=prices,
+            load=choose,
+        )  # fmt: skip
         terminal.note(f"specscope runs {loaded.name} on {loaded.device}, {loaded.precision}, at {url} (Ctrl-C ends it)")
         page.block_thread()
 

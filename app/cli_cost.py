@@ -7,6 +7,7 @@ import typer
 from app import command, terminal
 from app.cli_tco import sentences
 from app.options import JsonOption
+from app.rate_options import KindOption, RateDateOption, RateOption, RateSourceOption, ShowInOption, TcmbOption
 
 _ROWS = (
     ("per_million_input", "1M input tokens"),
@@ -50,13 +51,21 @@ def cost(
     english_tokens_per_word: Annotated[float | None, typer.Option(help="See `specscope models check`.")] = None,
     turkish_tokens_per_word: Annotated[float | None, typer.Option(help="See `specscope models check`.")] = None,
     currency: Annotated[str, typer.Option(help="Of the price: USD, EUR, GBP or TRY.")] = "USD",
+    show_in: ShowInOption = None,
+    rate: RateOption = None,
+    tcmb: TcmbOption = None,
+    kind: KindOption = None,
+    rate_date: RateDateOption = None,
+    rate_source: RateSourceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Cost of input, cached input and output tokens, of a request and of 1,000 words, with the formula. The bill is
-    split by the time that reading and writing take, so that the parts add up to it."""
+    split by the time that reading and writing take, so that the parts add up to it. In another currency too, at a rate
+    that you give."""
     with command.sentences(), sentences():
         from dataclasses import asdict, replace
 
+        from app import price_rates
         from app.cost_figures import Given, Work, figures
         from pricing import currencies, saving_share
 
@@ -66,6 +75,8 @@ def cost(
         if speed is None:
             raise ValueError("give --tokens-per-second, or --output-tokens-per-second with the tokens of a request")
         known = currencies.currency(currency)
+        to = price_rates.exchange(show_in, rate or [], tcmb, kind, rate_date, rate_source, "--show-in")
+        used = to.rate(known) if to is not None else None  # before the sums: a rate that is missing is told at once
         given = Given(
             per_hour, gpus, speed, input_tokens_per_second,
             Work(input_tokens, output_tokens, cached_share, cached_cost_share), busy, requests_per_second, peak_factor,
@@ -83,9 +94,13 @@ def cost(
                 "schema": "specscope.cost", "currency": known, "label": "calculated from what was entered (assumed)",
                 "given": asdict(given), **asdict(found), "plain": None if plain is None else asdict(plain),
                 "saving_share": saving,
+                "shown": None if to is None else {
+                    "currency": to.currency, "rate": price_rates.rate_record(used), **_converted(found, known, to),
+                    "plain": None if plain is None else _converted(plain, known, to),
+                },
             })  # fmt: skip
             return
-        _show(found, plain, known)
+        _show(found, plain, known, to)
 
 
 def _bill(found: Any) -> float | None:
@@ -93,13 +108,38 @@ def _bill(found: Any) -> float | None:
     return found.per_request if found.per_request is not None else found.per_million_output_alone
 
 
-def _show(found: Any, plain: Any, currency: Any) -> None:
+def _converted(found: Any, currency: Any, to: Any) -> dict[str, float | None]:
+    """The same figures in the other currency, unrounded."""
+    names = ("per_replica_hour", *(name for name, _ in _ROWS))
+    own = {name: getattr(found, name) for name in names}
+    return {name: None if value is None else to.price(value, currency).amount for name, value in own.items()}
+
+
+def _show(found: Any, plain: Any, currency: Any, to: Any) -> None:
+    from rich.text import Text
+
+    lines = list(found.formula)
+    _table(found, plain, currency, "calculated from what was entered (assumed)")
+    if to is not None and to.currency != currency:
+        from types import SimpleNamespace
+
+        converted = [
+            None if one is None else SimpleNamespace(**_converted(one, currency, to)) for one in (found, plain)
+        ]
+        how = to.price(1.0, currency).how
+        _table(converted[0], converted[1], to.currency, f"the same in {to.currency}, {how}")
+        lines.append(f"{to.currency}: {currency} {how}")
+    for line in lines:
+        terminal.out.print(Text(line), style="dim")
+
+
+def _table(found: Any, plain: Any, currency: Any, title: str) -> None:
     from rich.table import Table
     from rich.text import Text
 
     from pricing import format_unit_price, saving_share
 
-    table = Table(title="calculated from what was entered (assumed)", title_style="dim", title_justify="left")
+    table = Table(title=Text(title), title_style="dim", title_justify="left")
     table.add_column("cost of")
     if plain is not None:
         table.add_column("plain", justify="right")
@@ -118,5 +158,3 @@ def _show(found: Any, plain: Any, currency: Any) -> None:
             cells.append(Text(told_saving, "red" if loss else ""))
         table.add_row(told, *cells)
     terminal.out.print(table)
-    for line in found.formula:
-        terminal.out.print(Text(line), style="dim")

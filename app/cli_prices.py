@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from app.options import JsonOption
+from app.rate_options import KindOption, RateDateOption, RateOption, RateSourceOption, TcmbOption
 
 app = typer.Typer(no_args_is_help=True, help="GPU prices: list, import your own, compare with live ones, export.")
 
@@ -39,19 +40,14 @@ def list_prices(
     commitment: CommitmentOption = None,
     on: OnOption = None,
     everything: AllOption = False,
-    currency: Annotated[str | None, typer.Option(help="Show prices in this too: USD, EUR, GBP or TRY.")] = None,
-    rate: Annotated[
-        list[str] | None, typer.Option(metavar="BASE/QUOTE=RATE", help="An exchange rate, as USD/TRY=45.03.")
+    currency: Annotated[
+        str | None, typer.Option("--currency", "--show-in", help="Show prices in this too: USD, EUR, GBP or TRY.")
     ] = None,
-    tcmb: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Rates from a bulletin of the Turkish central bank (XML).")
-    ] = None,
-    kind: Annotated[
-        str | None,
-        typer.Option(help="The bank's side: buying or selling with --rate; forex-selling and the like with --tcmb."),
-    ] = None,
-    rate_date: Annotated[str | None, typer.Option(metavar="DATE", help="The day of --rate, YYYY-MM-DD.")] = None,
-    rate_source: Annotated[str | None, typer.Option(help="Who quoted --rate.")] = None,
+    rate: RateOption = None,
+    tcmb: TcmbOption = None,
+    kind: KindOption = None,
+    rate_date: RateDateOption = None,
+    rate_source: RateSourceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """The prices in force on a day, each in its own currency."""

@@ -1,5 +1,7 @@
 """`specscope project`: what a model would do on a GPU that is not here, and how far such projections have been off."""
 
+import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Annotated, Any
 
@@ -20,7 +22,10 @@ def project(
         list[str] | None, typer.Option(help="A GPU of the table, or a part of its name; may be given several times.")
     ] = None,
     gpus: Annotated[int, typer.Option(min=1, max=64, help="How many share the model (tensor parallel).")] = 1,
-    precision: Annotated[str, typer.Option(help="Of the weights: bf16, fp8, int8, int4 or fp4.")] = "bf16",
+    precision: Annotated[
+        str | None,
+        typer.Option(help="Of the weights: bf16, fp8, int8, int4 or fp4. Default: what the config says, else bf16."),
+    ] = None,
     kv_precision: Annotated[str, typer.Option(help="Of keys and values: bf16, fp8 or int8.")] = "bf16",
     batch: Annotated[int, typer.Option(min=1, help="Sequences decoded together.")] = 1,
     context: Annotated[
@@ -62,12 +67,13 @@ def project(
         from engine import EngineError
         from engine.gpu_specs import find_gpu
         from engine.model_shapes import find_shape
-        from engine.precision import find_precision, kv_bytes
+        from engine.precision import kv_bytes
         from engine.projection import project as carry
 
         if model is None:
             raise EngineError("--model is needed: a published model's name, a config.json, or a folder that has one")
-        target, held, kv = find_shape(model), find_precision(precision), kv_bytes(kv_precision)
+        target, kv = find_shape(model), kv_bytes(kv_precision)
+        held = target.precision(precision)
         found = list(dict.fromkeys(find_gpu(name) for name in gpu or ["H100 SXM"]))
         try:
             counts = (
@@ -75,7 +81,9 @@ def project(
                 if run
                 else _counts(k, depth, mean_acceptance_length, prompt_tokens, output_tokens)
             )
-            drafting = _draft(draft, target, held, depth, draft_gpus, draft_seconds)
+            drafting = _draft(draft, target, held, depth, draft_gpus, draft_seconds, precision)
+            if not counts.drafted_steps and (draft is not None or draft_seconds is not None or draft_gpus != 1):
+                raise EngineError(_no_draft(run))
             cached = round(counts.prompt_tokens + counts.output_tokens / 2) if context is None else context
             projections = [
                 carry(
@@ -84,9 +92,12 @@ def project(
                 )
                 for spec in found
             ]  # fmt: skip
+            if precision is None and target.stored is not None:
+                stated = (f"The weights are in {held.name}, as {target.source} states: {target.stored.told}.",)
+                projections = [replace(p, notes=(*stated, *p.notes)) for p in projections]
         except ValueError as error:
             raise EngineError(str(error)) from None
-        hints = [_hint(p, spec, target.shape, held, drafting, cached, counts.width, kv)
+        hints = [_hint(p, spec, target.shape, held, drafting, cached, counts, kv)
                  for p, spec in zip(projections, found, strict=True)]  # fmt: skip
         if as_json:
             command.print_json({
@@ -142,7 +153,20 @@ def _counts_of_run(run_id: str, given: tuple[object, ...]) -> Any:
     return StepCounts.of(counts)
 
 
-def _draft(name: str | None, target: Any, held: Any, depth: int | None, gpus: int, seconds: float | None) -> Any:
+def _no_draft(run: str | None) -> str:
+    if run:
+        return f"run {run} drafted nothing, so no draft can be projected; leave the options of the draft out"
+    return (
+        "--draft, --draft-seconds and --draft-gpus have no effect without speculation; give --k and "
+        "--mean-acceptance-length, or --run, or leave them out"
+    )
+
+
+def _draft(
+    name: str | None, target: Any, held: Any, depth: int | None, gpus: int, seconds: float | None, asked: str | None
+) -> Any:
+    """asked: the precision that the user gave; a model that drafts is held in it too, else in what its own config
+    says, else in the target's."""
     from engine import EngineError
     from engine import model_shapes as shapes
     from engine.draft_cost import Draft
@@ -163,20 +187,29 @@ def _draft(name: str | None, target: Any, held: Any, depth: int | None, gpus: in
         share = float(kind)
     except ValueError:
         other = shapes.find_shape(kind)
-        shape = at_precision(other.shape, held.bytes_per_param)
-        return Draft.model(shape, gpus=gpus, precision=held, name=other.name)
+        own = held if other.stored is None else other.precision(asked)
+        return Draft.model(at_precision(other.shape, own.bytes_per_param), gpus=gpus, precision=own, name=other.name)
     return Draft.share(at_precision(target.shape, held.bytes_per_param), share, forwards=depth)
 
 
 def _hint(
-    projection: Any, spec: Any, shape: Any, held: Any, drafting: Any, cached: int, width: float, kv: float
+    projection: Any, spec: Any, shape: Any, held: Any, drafting: Any, cached: int, counts: Any, kv: float
 ) -> int | None:
-    """The fewest GPUs (1, 2, 4, 8) that hold it, None where 8 do not."""
+    """The fewest GPUs (1, 2, 4, 8) that hold it and share its heads evenly, None where 8 do not."""
     from engine.hardware import fits, memory_plan
+    from engine.projection import longest_context
     from engine.shape import at_precision
 
     if projection.fits:
         return int(projection.gpus)
     shape = at_precision(shape, held.bytes_per_param)
-    plan = memory_plan(shape, drafting.shape, cached, projection.batch, round(width), kv)
-    return next((n for n in (1, 2, 4, _MOST_GPUS) if n > projection.gpus and fits(plan, spec, n)), None)
+
+    def holds(gpus: int) -> bool:
+        plan = memory_plan(
+            shape, drafting.shape, longest_context(counts, cached), projection.batch, math.ceil(counts.width), kv,
+            gpus=gpus, draft_gpus=drafting.gpus,
+        )  # fmt: skip
+        return fits(plan, spec)
+
+    even = [n for n in (1, 2, 4, _MOST_GPUS) if n > projection.gpus and not shape.query_heads % n]
+    return next((n for n in even if holds(n)), None)

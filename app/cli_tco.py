@@ -10,6 +10,7 @@ import typer
 
 from app import command, terminal
 from app.options import JsonOption
+from app.rate_options import KindOption, RateDateOption, RateOption, RateSourceOption, ShowInOption, TcmbOption
 
 
 class Case(StrEnum):
@@ -47,13 +48,24 @@ def tco(
     against: Annotated[
         str | None, typer.Option(metavar="SCENARIO", help="What moved from this scenario to the first one, in words.")
     ] = None,
+    run: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ID", help="A kept run for the workbook's measurements; may be given several times."),
+    ] = None,
+    show_in: ShowInOption = None,
+    rate: RateOption = None,
+    tcmb: TcmbOption = None,
+    kind: KindOption = None,
+    rate_date: RateDateOption = None,
+    rate_source: RateSourceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Total cost of every option of a scenario, rented, owned and by the token; plain against speculative decoding;
     with its range. Ctrl-C ends the draws and keeps those that were made."""
     with command.sentences(), sentences():
-        from app import own_prices, tco_report
+        from app import own_prices, price_rates, tco_report
         from app.tco_files import MIME, tco_file
+        from app.whole_file import write_whole
 
         if out is not None:
             if out.suffix.lower() not in MIME:
@@ -61,25 +73,41 @@ def tco(
             command.check_writable(out, "--out")
         if monte_carlo is not None and not 1 <= monte_carlo <= 1_000_000:
             fail(f"--monte-carlo takes a number of draws from 1 to 1,000,000, not {monte_carlo}")
+        if run and (out is None or out.suffix.lower() != ".xlsx"):
+            fail("--run puts a kept run's measurements in a workbook; give --out with a file that ends in .xlsx")
+        to = price_rates.exchange(show_in, rate or [], tcmb, kind, rate_date, rate_source, "--show-in")
+        runs = _runs(run or [])
         asked = tco_report.Asked(scenario, case.value, language.value, tornado, against)
         found = tco_report.work_out(asked)
+        if to is not None:
+            to.rate(found.used.currency)  # one that is missing is told before the draws
         drawn = _draw(found, monte_carlo, seed) if monte_carlo is not None else None
         prices = own_prices.load()
         if as_json:
-            command.print_json(tco_report.document(found, drawn, prices))
+            command.print_json(tco_report.document(found, drawn, prices, to))
         else:
             from app import terminal_tco
 
-            terminal_tco.show(found, drawn, prices)
+            terminal_tco.show(found, drawn, prices, to)
         if out is not None:
             content = tco_file(
                 out.suffix.lower(), found.scenario, case=case.value, language=language.value, prices=prices,
-                chances=drawn.chances if drawn else (), changes=found.moved, tornado_of=tornado,
+                measurements=runs, chances=drawn.chances if drawn else (), changes=found.moved_told, tornado_of=tornado,
             )  # fmt: skip
-            write(out, content)
+            write_whole(out, content)
             terminal.note(f"written to {out}")
         if drawn is not None and drawn.stopped:
             raise typer.Exit(command.INTERRUPTED)
+
+
+def _runs(ids: list[str]) -> list[dict[str, object]]:
+    """The kept runs' measurements, a row each, as `specscope runs export` writes them."""
+    if not ids:
+        return []
+    from app.cli_runs import table_rows
+
+    store = command.run_store()
+    return [row for run_id in ids for row in table_rows(store.export(run_id))]
 
 
 def _draw(found: Any, draws: int, seed: int) -> Any:
@@ -120,12 +148,5 @@ def sentences() -> Iterator[None]:
     except (ValueError, KeyError) as error:
         told = "; ".join(str(error.args[0] if error.args else error).splitlines())
         raise EngineError(told) from error
-
-
-def write(path: Path, content: bytes) -> None:
-    from engine import EngineError
-
-    try:
-        path.write_bytes(content)
-    except OSError as error:
-        raise EngineError(f"{path} could not be written: {error.strerror or error}; the result is whole") from None
+    except ArithmeticError as error:
+        raise EngineError("these numbers are beyond what can be calculated; look for one too large or small") from error

@@ -136,12 +136,9 @@ def check_writable(path: Path | None, option: str = "--trace") -> None:
 
 
 def write(path: Path, text: str) -> None:
-    from engine import EngineError
+    from app.whole_file import write_whole
 
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise EngineError(f"{path} could not be written: {error.strerror or error}; the result is whole") from None
+    write_whole(path, text.encode("utf-8"))
 
 
 def run_store() -> Any:

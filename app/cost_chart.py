@@ -6,22 +6,27 @@ from typing import Any
 import plotly.graph_objects as go
 
 from app.catalogue import Words
+from app.cost_money import amount, axis, currency_of
+from pricing.currencies import SYMBOLS
 
 # Readable on both page backgrounds: the figure does not know the reader's mode.
 INK, GRID = "#7b8a9c", "rgba(128,140,155,0.22)"
 ARMS = (
-    ("plain", "plain_usd_per_million_tokens", "#8794a5", "circle-open", -0.17),
-    ("speculative", "speculative_usd_per_million_tokens", "#14a085", "diamond", 0.17),
+    ("plain", "plain_per_million_tokens", "#8794a5", "circle-open", -0.17),
+    ("speculative", "speculative_per_million_tokens", "#14a085", "diamond", 0.17),
 )
 
 
 def draw(records: list[dict[str, Any]], words: Words) -> go.Figure:
     """Marks for every projected price. This machine is in the table only: a CPU would flatten the scale."""
-    shown = [r for r in records if r["provenance"] == "projected"]
+    projected = [r for r in records if r["provenance"] == "projected"]
+    currency = axis(projected)
+    shown = [r for r in projected if currency_of(r) == currency]
+    sign = SYMBOLS[currency]  # type: ignore[index]
     names = sorted({r["gpu_label"] for r in shown}, reverse=True)
     figure = go.Figure()
     for arm, key, colour, symbol, shift in ARMS:
-        points = [(r, r[key]) for r in shown if r[key] is not None and math.isfinite(r[key])]
+        points = [(r, x) for r in shown if (x := amount(r, key)) is not None and math.isfinite(x)]
         for i, name in enumerate(names):
             values = [v for r, v in points if r["gpu_label"] == name]
             if len(values) > 1:
@@ -36,7 +41,7 @@ def draw(records: list[dict[str, Any]], words: Words) -> go.Figure:
             name=words(f"arm_{arm}"),
             marker={"color": colour, "symbol": symbol, "size": 9, "line": {"width": 1.5, "color": colour}},
             text=[_hover(r, words) for r, _ in points],
-            hovertemplate="%{text}<br>$%{x:.4g}<extra></extra>",
+            hovertemplate="%{text}<br>" + sign + "%{x:.4g}<extra></extra>",
         )
     figure.update_layout(
         height=70 + 46 * max(3, len(names)),
@@ -51,8 +56,8 @@ def draw(records: list[dict[str, Any]], words: Words) -> go.Figure:
     )  # fmt: skip
     # Types stated: one odd value must not turn an axis into categories sorted as text.
     figure.update_xaxes(
-        title={"text": f"{words('chart_axis')} · {words('label_projected')}", "font": {"size": 12}},
-        type="linear", rangemode="tozero", tickprefix="$", gridcolor=GRID, zeroline=False, automargin=True,
+        title={"text": f"{words('chart_axis_in', m=currency)} · {words('label_projected')}", "font": {"size": 12}},
+        type="linear", rangemode="tozero", tickprefix=sign, gridcolor=GRID, zeroline=False, automargin=True,
     )  # fmt: skip
     figure.update_yaxes(
         type="linear",

@@ -5,7 +5,7 @@ from typing import Any
 
 from pricing.cells import finite
 from pricing.columns import ceiling
-from pricing.cost import SECONDS_PER_HOUR, usd_per_million_tokens
+from pricing.cost import SECONDS_PER_HOUR, per_million_tokens
 from pricing.demand import split_seconds
 from pricing.tokens import token_costs
 
@@ -72,7 +72,7 @@ def figures(given: Given) -> Figures:
         formula.append(_told_seconds(given, parts or (), seconds))
     replicas, busy = _fleet(given, seconds, formula)
     bill = hourly * replicas
-    alone = usd_per_million_tokens(hourly, given.output_tokens_per_second, busy) if parts is None else None
+    alone = per_million_tokens(hourly, given.output_tokens_per_second, busy) if parts is None else None
     if parts is None or seconds is None:
         formula.append(
             f"1M output tokens: {hourly:g} / ({given.output_tokens_per_second:g} tokens/s x {SECONDS_PER_HOUR} s x "

@@ -4,15 +4,19 @@ What was measured here stays measured; A100, H100 and B200 are projected from th
 functions and plain records; the panel only draws them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from typing import Any
 
+from app.cost_money import measured_parts, of_own, projected_parts, split
+from engine.draft_cost import Draft
+from engine.error_band import RANGE_RULE
 from engine.hardware import ModelShape, load_gpu_specs, match_price_gpu
+from engine.precision import find_precision
 from engine.projection import Projection, StepCounts, project
 from engine.stats import Stats
-from pricing import CostRow, PriceTable, Throughput, cost_table, saving_share, usd_per_million_tokens
+from pricing import CostRow, Exchange, PriceTable, Throughput, cost_table, saving_share, usd_per_million_tokens
 
 FAMILIES = ("A100", "H100", "B200")
 THIS_MACHINE = "this machine"
@@ -20,6 +24,7 @@ THIS_MACHINE = "this machine"
 # prompt's reading and the last ones may have no draft, so a short answer is mostly its two ends.
 ENOUGH_TOKENS = 16
 Record = dict[str, Any]
+_SPEEDS = ("plain_tokens_per_second", "speculative_tokens_per_second")
 
 
 @dataclass(frozen=True)
@@ -34,7 +39,7 @@ class Measured:
     speculative: Stats | None
     plain: Stats
     shape: ModelShape | None
-    draft_shape: ModelShape | None = None
+    draft_shape: ModelShape | Draft | None = None
     device: str = "cpu"
     hardware: str = ""
     where: str = ""
@@ -69,6 +74,8 @@ class Assumed:
     batch: int = 1
     context_tokens: int = 1024
     own_usd_per_hour: float | None = None
+    gpus: int = 1
+    precision: str = "bf16"
 
 
 def shape_of(runner: Any) -> ModelShape:
@@ -96,16 +103,22 @@ def projections(measured: Measured, assumed: Assumed, prices: PriceTable) -> dic
             measured.draft_shape,
             context_tokens=assumed.context_tokens,
             batch=assumed.batch,
+            gpus=assumed.gpus,
+            precision=find_precision(assumed.precision),
         )
     return found
 
 
-def cost_records(measured: Measured, assumed: Assumed, prices: PriceTable, today: date | None = None) -> list[Record]:
+def cost_records(
+    measured: Measured, assumed: Assumed, prices: PriceTable, today: date | None = None, to: Exchange | None = None
+) -> list[Record]:
     """Rows for the table, the chart and the CSV alike: this machine first, then prices, cheapest token first.
 
-    `row` numbers them, so that a row is known again however a reader has sorted them.
+    A projected speed has `*_low` and `*_high` beside it, what its error band makes of it. `row` numbers them, so that a
+    row is known again however a reader has sorted them.
     """
     selected = prices.select(provider=assumed.provider, commitment=assumed.commitment, today=today)
+    projected = projections(measured, assumed, selected)
     throughputs = {
         key: Throughput(
             p.plain_tokens_per_second if p.fits else None,
@@ -113,18 +126,42 @@ def cost_records(measured: Measured, assumed: Assumed, prices: PriceTable, today
             p.speculative_tokens_per_second if measured.drafted and measured.draft_is_known and p.fits else None,
             "projected",
             _explain(p, measured),
+            assumed.gpus,
+            projected_parts(p, p.plain),
+            projected_parts(p, p.speculative),
         )
-        for key, p in projections(measured, assumed, selected).items()
+        for key, p in projected.items()
     }
-    rows = cost_table(selected, throughputs, assumed.busy_share, today=today)
+    rows = cost_table(selected, throughputs, assumed.busy_share, today=today, to=to)
     if not (measured.drafted and measured.draft_is_known):  # the table is sorted by a price that no row has then
-        rows.sort(key=lambda row: row.plain_usd_per_million_tokens or float("inf"))
+        rows.sort(key=_cheapest_plain)
     priced = [
-        {"gpu_label": _gpu_label(row), **asdict(row), "price_label": "quoted", "sequences_at_once": assumed.batch}
+        {"gpu_label": _gpu_label(row), **_with_ranges(asdict(row), projected), "price_label": "quoted",
+         "sequences_at_once": assumed.batch}
         for row in rows
-    ]
-    records = [_own_record(measured, assumed), *priced]
+    ]  # fmt: skip
+    records = [_own_record(measured, assumed, to), *priced]
     return [{"row": i, **record, **measured.rests_on()} for i, record in enumerate(records)]
+
+
+def _with_ranges(record: Record, projected: Mapping[str, Projection]) -> Record:
+    """The record with the ends of each speed's range behind the speed; None where there is no speed, or one that was
+    measured."""
+    band = next((p.error_band for p in projected.values()), None)  # of one batch, so of one kind
+    found: Record = {}
+    for name, value in record.items():
+        found[name] = value
+        if name in _SPEEDS:
+            ends = band.around(value) if band is not None and value is not None else (None, None)
+            found[f"{name}_low"], found[f"{name}_high"] = ends
+    return found
+
+
+def _cheapest_plain(row: CostRow) -> tuple[bool, str, float]:
+    """As `cost_table` ranks: in the currency that was asked for, the others behind it each by itself."""
+    first, shown = row.shown_currency or "USD", row.shown_plain_per_million_tokens
+    cost = row.plain_per_million_tokens if shown is None else shown
+    return cost is None, "" if shown is not None or row.currency == first else row.currency, cost or 0.0
 
 
 def _gpu_label(row: CostRow) -> str:
@@ -132,7 +169,7 @@ def _gpu_label(row: CostRow) -> str:
     return row.gpu if row.gpu_mem_gb is None else f"{row.gpu} {row.gpu_mem_gb:g} GB"
 
 
-def _own_record(measured: Measured, assumed: Assumed) -> Record:
+def _own_record(measured: Measured, assumed: Assumed, to: Exchange | None = None) -> Record:
     """This machine: speeds as measured, at a price that is only ever the user's own."""
     fast = measured.speculative
     speeds = (measured.plain.output_tokens_per_second, fast.output_tokens_per_second if fast else None)
@@ -145,7 +182,7 @@ def _own_record(measured: Measured, assumed: Assumed) -> Record:
         hourly = f"{assumed.own_usd_per_hour:g}"
         return f"{name}: {hourly} / ({speed:.6g} tok/s x 3600 x {assumed.busy_share:g} busy) x 1e6 = ${usd:.4g} per 1M"
 
-    return {
+    own = {
         "gpu_label": measured.device.upper() if measured.device == "cpu" else measured.device,
         "provider": THIS_MACHINE,
         "instance": measured.hardware,
@@ -163,6 +200,9 @@ def _own_record(measured: Measured, assumed: Assumed) -> Record:
         "plain_usd_per_million_tokens": plain,
         "speculative_usd_per_million_tokens": speculative,
         "saving_share": saving_share(plain, speculative),
+        **of_own(assumed.own_usd_per_hour, plain, speculative, to),
+        **split("plain", measured_parts(measured.plain), plain),
+        **split("speculative", measured_parts(fast), speculative),
         "provenance": "measured",
         "how": f"measured: {measured.where}\n{_basis(measured)}\n"
         "output tokens over the time of whole requests, the prompt's reading included; one sequence at once",
@@ -170,6 +210,7 @@ def _own_record(measured: Measured, assumed: Assumed) -> Record:
         "price_label": "assumed",
         "sequences_at_once": 1,
     }
+    return _with_ranges(own, {})
 
 
 def _basis(measured: Measured) -> str:
@@ -182,7 +223,15 @@ def _explain(p: Projection, measured: Measured) -> str:
     """The projection's own derivation and every input with its label, one a line."""
     inputs = [str(a) for a in p.assumptions]
     run = f"the run: measured on {measured.where}; {_basis(measured)}"
-    return "\n".join([f"sequences at once: {p.batch}", run, p.formula, p.memory, *inputs])
+    ranges = [f"plain {_within(*p.plain_range)} tok/s"]
+    if measured.drafted and measured.draft_is_known:
+        ranges.append(f"speculative {_within(*p.speculative_range)} tok/s")
+    expected = f"range of the speeds: {', '.join(ranges)}; {RANGE_RULE}"
+    return "\n".join([f"sequences at once: {p.batch}", run, p.formula, expected, p.memory, *p.notes, *inputs])
+
+
+def _within(low: float, high: float) -> str:
+    return f"{low:.4g} to {high:.4g}"
 
 
 def record_of(records: Sequence[Record], row: object) -> Record | None:

@@ -1,15 +1,22 @@
 """The cost panel: controls that stay live during a run, a chart, a sortable table, a CSV and the derivation."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 import gradio as gr
 
+from app import shown_in
 from app.catalogue import Words, t, words_for
 from app.components.base import plain_text
+from app.components.finance_views import rates_view
 from app.cost_model import shape_of
 from app.cost_view import COLUMNS, WIDTHS, explain_selected, update
 from app.explore_tab import ExploreTab
 from app.session import Session
+from app.shown_in import ShownIn
+from engine.precision import PRECISIONS
 from pricing import PriceTable, to_csv
 
 DOWNLOAD_JS = """(csv) => {
@@ -23,9 +30,18 @@ DOWNLOAD_JS = """(csv) => {
 }"""
 
 
-def build(pair: Any, prices: PriceTable, tab: ExploreTab) -> None:
+@dataclass(frozen=True)
+class CostPanel:
+    """What other tabs need of it. rates: the state that holds the reader's exchange rate. follow(event): draws the
+    panel anew after an event of another tab."""
+
+    rates: gr.State
+    follow: Callable[[Any], None]
+
+
+def build(pair: Any, prices: PriceTable, tab: ExploreTab) -> CostPanel:
     shapes = shapes_of(pair)
-    records, english = gr.State([]), Words("en")
+    records, rates, english = gr.State([]), gr.State(ShownIn()), Words("en")
     with gr.Column(elem_id="sv-cost"):
         with gr.Row(elem_id="sv-cost-head"):
             gr.Markdown(t("cost_heading"))
@@ -37,6 +53,9 @@ def build(pair: Any, prices: PriceTable, tab: ExploreTab) -> None:
             batch = gr.Number(1, precision=0, minimum=1, **_field("batch"))
             context = gr.Number(1024, precision=0, minimum=1, **_field("context"))
             own = gr.Number(0.10, minimum=0, step=0.01, **_field("own"))
+            gpus = gr.Number(1, precision=0, minimum=1, **_field("gpus"))
+            precision = gr.Dropdown(list(PRECISIONS), value="bf16", **_field("precision"))
+        rates_form = rates_view("sv-explore-rates")
         note = plain_text(elem_id="sv-cost-note")
         with gr.Column(visible=False) as body:
             chart = gr.Plot(show_label=False, container=False, elem_id="sv-chart")
@@ -55,14 +74,15 @@ def build(pair: Any, prices: PriceTable, tab: ExploreTab) -> None:
                         derivation = plain_text(elem_id="sv-derivation")
                 download = gr.Button(t("download"), size="sm", elem_id="sv-download", min_width=130)
         csv_text = gr.Textbox(elem_id="sv-csv", elem_classes="sv-offstage", show_label=False, container=False)
-    controls = [provider, commitment, busy, batch, context, own]
+    controls = [provider, commitment, busy, batch, context, own, gpus, precision]
+    drawn = [note, body, chart, table, derivation, records]
 
-    def refresh(request: gr.Request, held: Session, *chosen: Any) -> Any:
-        return update(held, chosen, shapes, prices, words_for(request))
+    def refresh(request: gr.Request, held: Session, money: ShownIn, *chosen: Any) -> Any:
+        return update(held, chosen, shapes, prices, words_for(request), money.to, pair)
 
     wiring: dict[str, Any] = {
-        "inputs": [tab.session, *controls],
-        "outputs": [note, body, chart, table, derivation, records],
+        "inputs": [tab.session, rates, *controls],
+        "outputs": drawn,
         # Off the engine's queue: the sums take milliseconds and must not wait for a run.
         "queue": False,
         "show_progress": "hidden",
@@ -71,15 +91,37 @@ def build(pair: Any, prices: PriceTable, tab: ExploreTab) -> None:
     gr.on([c.change for c in controls], refresh, trigger_mode="always_last", **wiring)
     for event in tab.finished:
         event.then(refresh, **wiring)
+
+    def on_rate(name: str) -> Callable[..., Any]:
+        def given(request: gr.Request, money: ShownIn, event: gr.EventData) -> Any:
+            return shown_in.act(money, name, event._data, words_for(request))
+
+        return given
+
+    for name in shown_in.EVENTS:
+        getattr(rates_form, name)(
+            on_rate(name), inputs=rates, outputs=rates_form, queue=False, show_progress="hidden",
+            trigger_mode="multiple", api_visibility="private",
+        ).then(refresh, **wiring)  # fmt: skip
+
+    def again(request: gr.Request, held: Session, money: ShownIn, *chosen: Any) -> Any:
+        words = words_for(request)
+        return [shown_in.form(money, words, date.today()), *update(held, chosen, shapes, prices, words, money.to, pair)]
+
+    def follow(event: Any) -> None:
+        event.then(again, **{**wiring, "outputs": [rates_form, *drawn]})
+
     page = gr.context.Context.root_block
     assert page is not None, "build() is called inside gr.Blocks()"
 
-    def localise(request: gr.Request) -> Any:
-        return _localise(prices, words_for(request))
+    def localise(request: gr.Request, money: ShownIn) -> Any:
+        words = words_for(request)
+        return *_localise(prices, words), shown_in.form(money, words, date.today())
 
     page.load(
         localise,
-        outputs=[provider, commitment, note],
+        inputs=rates,
+        outputs=[provider, commitment, note, rates_form],
         queue=False,
         show_progress="hidden",
         api_visibility="private",
@@ -92,6 +134,7 @@ def build(pair: Any, prices: PriceTable, tab: ExploreTab) -> None:
         lambda held: to_csv(held) if held else "", inputs=records, outputs=csv_text, queue=False,
         show_progress="hidden", api_visibility="private",
     ).then(None, inputs=csv_text, js=DOWNLOAD_JS, api_visibility="private")  # fmt: skip
+    return CostPanel(rates, follow)
 
 
 def _field(name: str) -> dict[str, Any]:

@@ -80,6 +80,7 @@ def _story(report: Report, width: float) -> list[object]:
         _side_by_side([_figure(drawing, width / 2 - 8) for drawing in report.drawings], width),
         *_table(report.options, width),
         *(_table(report.speculation, width) if report.speculation is not None else []),
+        *(_table(report.break_even, width) if report.break_even is not None else []),
     ]
     half = width / 2 - 5
     excluded = [_text(f"• {text}", _style(6.8)) for text in report.excluded]

@@ -9,13 +9,14 @@ from typing import Any
 
 import gradio as gr
 
-from app import controls, cost_panel, explore_tab
+from app import controls, cost_panel, explore_tab, own_prices
 from app.catalogue import gradio_i18n, t
+from app.claims_tab import page as claims
 from app.components.base import plain_text
 from app.finance import page as finance
 from app.theme import CSS, theme
 from app.weights_choice import Load, WeightsChoice
-from pricing import PriceTable, load_prices
+from pricing import PriceTable
 
 # Nothing leaves the machine: no analytics, no run history in the browser, no share link, no API page.
 PRIVATE: dict[str, Any] = {
@@ -47,21 +48,23 @@ QUANTIZATIONS = ("int8", "none", "int4")
 
 
 def create_app(pair: Any, *, prices: PriceTable | None = None, race: Any = None, load: Load | None = None) -> gr.Blocks:
-    """The whole page for a loaded `engine.Pair`. prices: default the table that ships; race: default `engine.race`;
+    """The whole page for a loaded `engine.Pair`. prices: default the one in force, the user's
+    own rows over those that ship; race: default `engine.race`;
     load: the same pair under another quantization, which the page then offers."""
     if race is None:
         from engine import race  # late: a test of the page alone needs no torch
-    prices = prices if prices is not None else load_prices()
+    prices = prices if prices is not None else own_prices.load()
     with Page(title="specscope", analytics_enabled=False, fill_width=True) as page:
         _header(pair)
         with gr.Column(elem_id="sv-shell"):
             with gr.Tabs(elem_id="sv-tabs"):
                 with gr.Tab(t("tab_explore"), id="explore", elem_id="sv-tab-explore"):
                     explored = explore_tab.build(WeightsChoice(pair, load, QUANTIZATIONS), race)
-                    cost_panel.build(pair, prices, explored)
+                    costs = cost_panel.build(pair, prices, explored)
                 money = finance.tabs_of(prices)
+                claims.tab_of(prices)
                 # One more tab is one more `with gr.Tab(...)` here.
-            money.wire(explored.session)
+            money.wire(explored.session, costs)
     # One run at a time on one model; a short queue, so that a crowd is told at once instead of waiting for ever.
     page.queue(max_size=32, api_open=False)
     return page
@@ -81,6 +84,7 @@ def launch(
 ) -> tuple[Any, str]:
     """Serve the page. Returns (page, url); blocks until interrupted unless `prevent_thread_lock`."""
     _warm_up(pair)
+    claims.warm_up()
     page = create_app(pair, prices=prices, load=load)
     _, url, _ = page.launch(
         server_name=host,

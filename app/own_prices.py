@@ -1,13 +1,13 @@
 """The user's own prices: one file in the data folder, merged over the shipped table, written whole or not at all."""
 
-import os
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import date
+from functools import cache
 from pathlib import Path
 
-from pricing import PriceError, PriceTable, load_prices, load_prices_with_own, price_file
+from app.whole_file import replace
+from pricing import PriceError, PriceRow, PriceTable, load_prices, load_prices_with_own, price_file
 
 FILE = "prices.csv"
 WAIT_S = 10.0
@@ -29,6 +29,17 @@ def load(today: date | None = None) -> PriceTable:
         raise PriceError(str(path) if error.file == FILE else error.file, error.faults) from None
 
 
+def count_own(table: PriceTable) -> int:
+    """How many of its rows do not ship with specscope; one that ships and was closed by a newer price is none."""
+    shipped = _shipped()
+    return sum(row.model_copy(update={"valid_until": None}) not in shipped for row in table)
+
+
+@cache
+def _shipped() -> frozenset[PriceRow]:
+    return frozenset(row.model_copy(update={"valid_until": None}) for row in load_prices())
+
+
 def keep(table: PriceTable) -> Path:
     """Write what `table` has beyond the shipped one as the user's own file, so that `load` gives `table` again. Raises
     EngineError with one sentence; the file is then what it was."""
@@ -37,17 +48,7 @@ def keep(table: PriceTable) -> Path:
     text = price_file.write(row for row in table if row not in shipped)
     with _told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{FILE}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
+        replace(path, text.encode("utf-8"), mode=0o600)  # what a user was offered is nobody else's to read
     return path
 
 

@@ -8,9 +8,12 @@ from typing import Any, get_args
 import typer
 
 from app import command, own_prices, price_rates, terminal, terminal_prices
+from app.whole_file import write_whole
 from engine import EngineError
 from pricing import PriceDiff, PriceRow, PriceTable, Reading, accept, diff_tables, import_prices, prices_to_csv
 from pricing.rows import Commitment
+
+_LINES_TOLD = 10
 
 
 def list_prices(chosen: dict[str, Any], to: Any, as_json: bool) -> None:
@@ -39,8 +42,16 @@ def import_file(
     )
     document: dict[str, Any] = {"schema": "specscope.prices.import", "file": read.file, "sha256": read.sha256}
     readings = [{"line": r.line, "column": r.column, "text": r.text, "read_as": r.read_as} for r in read.readings]
-    document["readings"] = readings
+    document |= {"readings": readings, "hidden_lines": list(read.hidden)}
+    if read.hidden:
+        terminal.note(_hidden(read.hidden))
     _compare(read.table, None, accepted, close_gone, document, as_json, read.readings)
+
+
+def _hidden(lines: Sequence[int]) -> str:
+    listed = ", ".join(map(str, lines[:_LINES_TOLD])) + (", ..." if len(lines) > _LINES_TOLD else "")
+    rows = "1 row that the workbook hides was" if len(lines) == 1 else f"{len(lines)} rows that the workbook hides were"
+    return f"{rows} read like the others (line {listed}); delete them from the file if they are not meant"
 
 
 def live(provider: str, gpus: list[str] | None, accepted: bool, close_gone: bool, as_json: bool) -> None:
@@ -59,7 +70,7 @@ def export(chosen: dict[str, Any], output: Path | None, form: str, as_json: bool
     table, day = _chosen(**chosen)
     text = prices_to_csv(table, form="turkish" if form == "csv-tr" else "plain")
     if output is not None:
-        output.write_bytes(text.encode("utf-8"))  # as bytes: the line ends are part of the format
+        write_whole(output, text.encode("utf-8"))  # as bytes: the line ends are part of the format
         terminal.note(f"{len(table)} prices written to {output}")
     if as_json:
         named = {"on": str(day), "exported_on": str(date.today()), "table": _named(table), "format": form}

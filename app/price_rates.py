@@ -3,33 +3,16 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Any
 
-from pricing import Converted, PriceTable, Rate, RateError, Rates, cells, read_bulletin, tcmb
+from pricing import Exchange, PriceTable, Rate, RateError, Rates, cells, read_bulletin, tcmb
 from pricing.currencies import CURRENCIES, Currency, currency_named
+from pricing.exchange import checked_days
 from pricing.fx import Side, checked_side, split_kind
 
 _RATE = re.compile(r"([A-Za-z]{2,3})/([A-Za-z]{2,3})=([0-9]+(?:\.[0-9]+)?)")
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """To what currency, with which rates, at which of the bank's sides."""
-
-    currency: Currency
-    rates: Rates
-    side: Side | None
-
-    def price(self, amount: float, currency: str) -> Converted:
-        """In `self.currency`. Raises RateError when the rate is not there."""
-        if currency == self.currency:  # no rate, and so no kind of one either
-            return Converted(amount, self.currency, None, f"already in {currency}, so no rate is used")
-        if self.side is None:
-            raise RateError(f"there is no rate from {currency} to {self.currency}; give --rate or --tcmb, and --kind")
-        return self.rates.convert(amount, currency, self.currency, kind=self.side)
 
 
 def exchange(
@@ -39,16 +22,17 @@ def exchange(
     kind: str | None,
     day: str | None,
     source: str | None,
+    option: str = "--currency",
 ) -> Exchange | None:
-    """None when no currency is asked for. Raises EngineError or RateError with one sentence; nothing is filled in: a
-    rate without its kind, day and source is refused."""
+    """None when no currency is asked for. option: the one that names it. Raises EngineError or RateError with one
+    sentence; nothing is filled in: a rate without its kind, day and source is refused, as is one of a day to come."""
     from engine import EngineError
 
     if currency is None:
         if rates or tcmb_file or kind or day or source:
-            raise EngineError("an exchange rate needs --currency, which says what to show the prices in")
+            raise EngineError(f"an exchange rate needs {option}, which says what to show prices in")
         return None
-    target = known_currency(currency, "--currency")
+    target = known_currency(currency, option)
     if rates and tcmb_file:
         raise EngineError("give --rate or --tcmb, not both: prices are shown at the rates of one source")
     if tcmb_file is not None:
@@ -57,7 +41,7 @@ def exchange(
         if day or source:
             raise EngineError("a bulletin has its own day and source; leave --rate-date and --rate-source out")
         market, side = split_kind(kind)
-        return Exchange(target, read_bulletin(_read(tcmb_file), market), side)
+        return Exchange(target, _not_to_come(read_bulletin(_read(tcmb_file), market)), side)
     if not rates:
         if kind or day or source:
             raise EngineError("--kind, --rate-date and --rate-source describe a rate; give one with --rate or --tcmb")
@@ -65,7 +49,13 @@ def exchange(
     if kind is None or day is None or not source:
         raise EngineError("--rate needs --kind (buying or selling), --rate-date and --rate-source")
     side = checked_side(kind)
-    return Exchange(target, Rates(_rate(text, side, calendar_day(day, "--rate-date"), source) for text in rates), side)
+    given = Rates(_rate(text, side, calendar_day(day, "--rate-date"), source) for text in rates)
+    return Exchange(target, _not_to_come(given), side)
+
+
+def _not_to_come(rates: Rates) -> Rates:
+    checked_days(rates, date.today())
+    return rates
 
 
 def known_currency(text: str, option: str) -> Currency:
@@ -114,6 +104,16 @@ def shown_in(table: PriceTable, to: Exchange | None) -> list[dict[str, Any] | No
         amounts = {"currency": to.currency, "per_hour": price.amount, "per_gpu_hour": per_gpu_hour}
         found.append({**amounts, "how": price.how, "rate_day": day})
     return found
+
+
+def rate_record(rate: Rate | None) -> dict[str, Any] | None:
+    """For JSON."""
+    if rate is None:
+        return None
+    return {
+        "base": rate.base, "quote": rate.quote, "value": rate.rate, "kind": rate.kind, "day": str(rate.day),
+        "source": rate.source,
+    }  # fmt: skip
 
 
 @contextmanager

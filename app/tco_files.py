@@ -1,12 +1,12 @@
 """Files of a scenario's total cost, by how their names end: the workbook, the months, the page, the PDF."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from pricing.export.words import Language
 from pricing.export.xlsx import Case
-from pricing.scenario import Scenario
-from pricing.sensitivity import Chances, Moved
+from pricing.scenario import Arm, Scenario
+from pricing.sensitivity import Chances
 from pricing.tables import PriceTable
 
 MIME = {
@@ -24,20 +24,23 @@ def tco_file(
     case: Case = "base",
     language: Language = "en",
     prices: PriceTable | None = None,
+    measurements: Sequence[Mapping[str, object]] = (),
     chances: Sequence[Chances] = (),
-    changes: Sequence[Moved] = (),
+    changes: Sequence[str] = (),
     tornado_of: str | None = None,
+    tornado_arm: Arm | None = None,
     exported_at: datetime | None = None,
 ) -> bytes:
-    """The file's content. ending: one of MIME; language "tr" makes a CSV that Turkish Excel opens. Raises ValueError
-    with a sentence for another ending, and where the scenario cannot be served."""
+    """The file's content. ending: one of MIME; language "tr" makes a CSV that Turkish Excel opens. measurements,
+    changes and tornado_*: see `to_xlsx`, which alone has room for them. Raises ValueError with a sentence for another
+    ending, and where the scenario cannot be served."""
     at = exported_at or datetime.now().astimezone()
     if ending == ".xlsx":
         from pricing.export.xlsx import to_xlsx
 
         return to_xlsx(
-            scenario, case=case, prices=prices, chances=chances, changes=changes, tornado_of=tornado_of,
-            exported_at=at, language=language,
+            scenario, case=case, prices=prices, measurements=measurements, chances=chances, changes=changes,
+            tornado_of=tornado_of, tornado_arm=tornado_arm, exported_at=at, language=language,
         )  # fmt: skip
     if ending == ".csv":
         from pricing.export.tco_csv import tco_to_csv

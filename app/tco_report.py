@@ -2,13 +2,20 @@
 
 import math
 from dataclasses import asdict, dataclass
+from datetime import date
 from typing import Any
 
-from pricing import PriceTable, load_scenario
+from app.price_rates import rate_record
+from pricing import Exchange, PriceTable, load_scenario
+from pricing.break_even import break_evens
+from pricing.export.told_moved import sentences
+from pricing.export.words import Words
 from pricing.export.xlsx_notes import fingerprint
+from pricing.moved import Moved, what_moved
+from pricing.price_match import PartPrice, matched_prices
 from pricing.scenario import Scenario
-from pricing.sensitivity import Chances, Driver, Moved, tornado, what_moved
-from pricing.tco import Choice, Option, Tco, break_even_requests_per_day, tco
+from pricing.sensitivity import Chances, Driver, tornado
+from pricing.tco import Choice, Option, Tco, tco
 
 
 @dataclass(frozen=True)
@@ -22,7 +29,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Found:
-    """scenario: as it was read; used: with the numbers of the case."""
+    """scenario: as it was read; used: with the numbers of the case. moved_told: `moved` in words."""
 
     asked: Asked
     scenario: Scenario
@@ -30,6 +37,7 @@ class Found:
     tco: Tco
     drivers: tuple[Driver, ...]
     moved: tuple[Moved, ...]
+    moved_told: tuple[str, ...]
     against: Tco | None
 
 
@@ -58,12 +66,14 @@ def work_out(asked: Asked) -> Found:
         if not drivers:
             raise ValueError(f"{scenario.name} gives no number a range; write one as {{value = 3, low = 2, high = 5}}")
     moved: tuple[Moved, ...] = ()
+    moved_told: tuple[str, ...] = ()
     other = None
     if asked.against is not None:
         before = of_case(load_scenario(asked.against), asked.case)
         other = tco(before)
         moved = tuple(what_moved(before, used, _in_both(asked.tornado, found, other)))
-    return Found(asked, scenario, used, found, drivers, moved, other)
+        moved_told = tuple(sentences(moved, before, used, Words(asked.language)))
+    return Found(asked, scenario, used, found, drivers, moved, moved_told, other)
 
 
 def of_case(scenario: Scenario, case: str) -> Scenario:
@@ -81,7 +91,7 @@ def _in_both(named: str | None, found: Tco, other: Tco) -> str:
     return named or names[0]
 
 
-def document(found: Found, drawn: Drawn | None, prices: PriceTable) -> dict[str, Any]:
+def document(found: Found, drawn: Drawn | None, prices: PriceTable, to: Exchange | None = None) -> dict[str, Any]:
     used = found.used
     return {
         "schema": "specscope.tco",
@@ -91,17 +101,56 @@ def document(found: Found, drawn: Drawn | None, prices: PriceTable) -> dict[str,
         "currency": used.currency,
         "years": used.years,
         "label": "calculated from the inputs, each with its own label",
-        "price_table": {"file": prices.file, "sha256": prices.sha256},
+        "price_table": {
+            "file": prices.file,
+            "sha256": prices.sha256,
+            "rented_prices": [_part(part) for part in matched_prices(used, prices, date.today())],
+        },
+        "converted_at": [rate_record(given.rate) for given in used.rates],
+        "shown": None if to is None else shown(found.tco, to),
         "options": [_option(option) for option in found.tco.options],
         "speculation": [_choice(choice) for choice in found.tco.speculation],
         "choices": [_choice(choice) for choice in found.tco.choices],
-        "break_even_requests_per_day": _break_even(used),
+        "break_even": [asdict(even) for even in break_evens(used)],
         "tornado": [{**asdict(driver), "swing": driver.swing} for driver in found.drivers] or None,
         "monte_carlo": None if drawn is None else _drawn(drawn),
-        "moved": [asdict(moved) for moved in found.moved] if found.against is not None else None,
+        "moved": _moved(found) if found.against is not None else None,
         "inputs": [{"path": path, **figure.model_dump()} for path, figure in used.figures().items()],
         "excluded": list(used.excluded),
     }
+
+
+# Of an option's tokens, shown in another currency too.
+UNIT_PRICES = ("per_million_input", "per_million_output", "blended_per_million", "per_request")
+
+
+def shown(found: Tco, to: Exchange) -> dict[str, Any]:
+    """The options' money in the other currency, unrounded. Raises RateError without a rate."""
+    own = found.scenario.currency
+
+    def price(value: float | None) -> float | None:
+        return None if value is None else to.price(value, own).amount
+
+    options = [
+        {
+            "name": option.name,
+            "arm": option.arm,
+            "total": price(option.total),
+            "npv_of_cost": price(option.npv_of_cost),
+            **{name: price(getattr(option.tokens, name)) for name in UNIT_PRICES},
+        }
+        for option in found.options
+    ]
+    told = to.price(1.0, own)
+    return {"currency": to.currency, "rate": rate_record(told.rate), "how": told.how, "options": options}
+
+
+def _part(part: PartPrice) -> dict[str, Any]:
+    row = part.row
+    named = None
+    if row is not None:
+        named = {"provider": row.provider, "instance": row.instance, "as_of": str(row.as_of), "source": row.source}
+    return {"option": part.option, "path": part.path, "per_gpu_hour": part.value, "in_table": named}
 
 
 def _option(option: Option) -> dict[str, Any]:
@@ -115,6 +164,7 @@ def _option(option: Option) -> dict[str, Any]:
         "yearly": _records(option.yearly),
         "monthly": _records(option.monthly),
         "flows": list(option.flows),
+        "beyond_term": option.beyond_term,
     }
 
 
@@ -134,14 +184,8 @@ def _choice(choice: Choice) -> dict[str, Any]:
     return {**asdict(choice), "flows": list(choice.flows)}
 
 
-def _break_even(scenario: Scenario) -> list[dict[str, Any]]:
-    """Of what is rented or owned, in place of each API."""
-    own = [option.name for option in (*scenario.cloud, *scenario.owned)]
-    return [
-        {"option": name, "instead_of": api.name, "value": break_even_requests_per_day(scenario, name, api.name)}
-        for name in own
-        for api in scenario.api
-    ]
+def _moved(found: Found) -> list[dict[str, Any]]:
+    return [{**asdict(moved), "sentence": told} for moved, told in zip(found.moved, found.moved_told, strict=True)]
 
 
 def _drawn(drawn: Drawn) -> dict[str, Any]:

@@ -74,7 +74,10 @@ def show_checked(checked: Any, meaning: str) -> None:
     _bounds([checked.bound] if checked.bound else [])
     if checked.projected is not None:
         _section("projection")
-        for line in (*checked.projected.how, f"error band: {checked.projected.band}"):
+        bands = [f"error band: {checked.projected.band}"]
+        if checked.projected.speedup_band and checked.claim.says_speculative:
+            bands.append(f"error band of speed-ups: {checked.projected.speedup_band}")
+        for line in (*checked.projected.how, *bands):
             _sentence(line, "dim")
     if checked.missing:
         _section("to say more")

@@ -7,8 +7,9 @@ from rich.table import Table
 from rich.text import Text
 
 from app import terminal
-from app.tco_report import Drawn, Found
-from pricing import PriceTable
+from app.tco_report import UNIT_PRICES, Drawn, Found, shown
+from pricing import Exchange, PriceTable
+from pricing.export.provenance import told_rate
 from pricing.export.report import Table as Told
 from pricing.export.report import make_report
 from pricing.export.told import told
@@ -17,7 +18,7 @@ from pricing.export.words import Words
 WIDE = 200  # characters, where no terminal says how wide it is
 
 
-def show(found: Found, drawn: Drawn | None, prices: PriceTable) -> None:
+def show(found: Found, drawn: Drawn | None, prices: PriceTable, to: Exchange | None = None) -> None:
     words = Words(found.asked.language)
     report = make_report(
         found.scenario, case=found.asked.case, prices=prices, chances=drawn.chances if drawn else (),
@@ -31,6 +32,10 @@ def show(found: Found, drawn: Drawn | None, prices: PriceTable) -> None:
     _options(report.options)
     if report.speculation is not None:
         _table(report.speculation)
+    if report.break_even is not None:
+        _table(report.break_even)
+    if to is not None and to.currency != found.used.currency:
+        _converted(found, to, words)
     _years(found, words)
     if found.drivers:
         _tornado(found, words)
@@ -72,6 +77,21 @@ def _options(shown: Told) -> None:
     for columns in ((0, 1, 2, 7, 8), (0, 3, 4, 5, 6)):
         rows = [[row[i] for i in columns] for row in shown.rows]
         _rows(shown.title, [shown.heads[i] for i in columns], rows)
+
+
+def _converted(found: Found, to: Exchange, words: Words) -> None:
+    """The options again in the other currency, at the rate that the title names."""
+    made = shown(found.tco, to)
+    rate = to.rate(found.used.currency)
+    title = words("rates.shown", currency=to.currency, rate=told_rate(rate, words) if rate is not None else "")
+    rows = [
+        (_title(option.title, option.arm, option.name, option.kind, words),
+         words.money(also["total"], to.currency, 0), words.money(also["npv_of_cost"], to.currency, 0),
+         *(words.price(also[name], to.currency) for name in UNIT_PRICES))
+        for option, also in zip(found.tco.options, made["options"], strict=True)
+    ]  # fmt: skip
+    keys = ("total_head", "present_head", "input", "output", "blended", "request")
+    _rows(title, [words("summary.option"), *(words(f"report.{key}") for key in keys)], rows)
 
 
 def _years(found: Found, words: Words) -> None:
@@ -120,7 +140,6 @@ def _chances(drawn: Drawn, found: Found, words: Words) -> None:
 def _moved(found: Found, words: Words) -> None:
     before = printable(words("tco.moved", before=found.against.scenario.name, after=found.used.name))
     terminal.out.print(before, style="dim")
-    for moved in found.moved:
-        terminal.out.print(printable(f"- {moved.sentence}"))
-    if not found.moved:
-        terminal.out.print(words("tco.same"))
+    for sentence in found.moved_told:
+        terminal.out.print(printable(f"- {sentence}"))
+    terminal.note(words("moved.alone" if found.moved else "tco.same"))

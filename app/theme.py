@@ -4,7 +4,8 @@ from pathlib import Path
 
 import gradio as gr
 
-CSS = [Path(__file__).parent / "components" / name for name in ("page.css", "views.css", "finance.css", "scenario.css")]
+_SHEETS = ("page.css", "views.css", "finance.css", "scenario.css", "claims.css")
+CSS = [Path(__file__).parent / "components" / name for name in _SHEETS]
 
 _SANS = ["system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "sans-serif"]
 _MONO = ["ui-monospace", "SFMono-Regular", "Cascadia Mono", "DejaVu Sans Mono", "monospace"]

@@ -2,8 +2,9 @@
 
 A forward is modelled as bytes / (bandwidth * share) + layers * overhead. Plain results of one row at a time give a
 share each, once the overhead is chosen that explains all of them best; medians are taken, so that no one result
-decides. Then, with those: the host work a row from plain batches of the same software, the arithmetic's share from
-results that arithmetic binds, and the overhead of a step that runs a draft network from speculative results.
+decides. Then, with those: the host work a row that explains plain batches best, the arithmetic's share from results
+that arithmetic binds, and the overhead of a step that runs a draft network from speculative results. Host work is a
+software's own: it is known for one that published batches, and another is charged what the middle engine needs.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from statistics import median
+from statistics import median, median_low
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -52,6 +53,14 @@ class _Plain(NamedTuple):
         return self.memory_s / share + self.fixed_s + self.result.shape.layers * layer_overhead_s
 
 
+class RowOverhead(NamedTuple):
+    """Host work a row and step that explains a software's batches best, or those of all releases of an engine."""
+
+    software: str
+    results: int
+    seconds: float
+
+
 @dataclass(frozen=True)
 class Fit:
     """What was learnt from some results. shares: (GPU, (experts?, weights read as stored?), share) of each plain
@@ -60,20 +69,21 @@ class Fit:
     layer_overhead_s: float
     shares: tuple[tuple[str, tuple[bool, bool], float], ...]
     compute_shares: tuple[float, ...] = ()
-    row_overheads_s: tuple[tuple[str, float], ...] = ()
+    row_overheads: tuple[RowOverhead, ...] = ()
+    engine_row_overheads: tuple[RowOverhead, ...] = ()
     round_overheads_s: tuple[float, ...] = ()
 
     def efficiency(
         self, gpu: GpuSpec, shape: ModelShape, precision: Precision, software: str | None = None
     ) -> Efficiency:
-        """For a model on a GPU. software: also the host work that results in the very same software show. What no
-        result speaks of is assumed; so is what only other GPUs' results speak of, and both say so."""
+        """For a model on a GPU. software: the host work that results in the very same software show; without one, or
+        where it published no batches, that of the middle one. What no result speaks of is assumed; so is what only
+        other GPUs' results speak of, and both say so."""
         memory, memory_from = self._memory(gpu.name, _kind(shape, precision, gpu))
         compute, compute_from = _median_of(
             self.compute_shares, DEFAULT_EFFICIENCY, "published results that arithmetic binds"
         )
-        rows = [s for name, s in self.row_overheads_s if name == software]
-        row_s, row_from = _median_of(rows, 0.0, f"published batches in {software}")
+        row_s, row_from = self._row_overhead(software)
         round_s, round_from = _median_of(self.round_overheads_s, 0.0, "published speculative results")
         layer_from: Origin = ("fitted", f"to {len(self.shares)} published plain results") if self.shares else _ASSUMED
         origins = {
@@ -87,10 +97,27 @@ class Fit:
             memory,
             compute,
             self.layer_overhead_s,
-            max(0.0, row_s),
+            row_s,
             max(0.0, round_s),
             origins=MappingProxyType(origins),
         )
+
+    def _row_overhead(self, software: str | None) -> tuple[float, Origin]:
+        """Of a software that published batches, its own; else the middle engine's, and of the two in the middle the
+        lower: what one engine does for a row in Python, another does in C++ or behind the device's back, so that one
+        slow engine must not be charged to all."""
+        own = next((found for found in self.row_overheads if found.software == software), None)
+        if own is not None:
+            return own.seconds, ("fitted", f"to {own.results} published batches in {software}")
+        if not self.engine_row_overheads:
+            return 0.0, _ASSUMED
+        engines = sorted(self.engine_row_overheads, key=lambda found: found.seconds)
+        listed = ", ".join(f"{found.software} {found.seconds * 1e6:.3g}" for found in engines)
+        basis = (
+            f"the middle of {len(engines)} engines, fitted to {sum(found.results for found in engines)} published "
+            f"batches, microseconds: {listed}; another software may differ"
+        )
+        return median_low(found.seconds for found in engines), ("fitted", basis)
 
     def _memory(self, gpu: str, kind: tuple[bool, bool]) -> tuple[float, Origin]:
         alike = [(name, share) for name, held, share in self.shares if held == kind]
@@ -130,7 +157,11 @@ def fit(results: Sequence[PublishedResult]) -> Fit:
     by_arithmetic = [r for r in batches if _bound_by_arithmetic(r, known)]
     known = replace(known, compute_shares=tuple(_compute_share(r, known) for r in by_arithmetic))
     by_memory = [r for r in batches if r not in by_arithmetic]
-    known = replace(known, row_overheads_s=tuple((r.software, _row_overhead_s(r, known)) for r in by_memory))
+    known = replace(
+        known,
+        row_overheads=_row_overheads(by_memory, known, lambda r: r.software),
+        engine_row_overheads=_row_overheads(by_memory, known, lambda r: r.origin),
+    )
     networks = [r for r in results if _is_in_tokens(r) and r.draft is not None and r.draft.shape is not None]
     return replace(known, round_overheads_s=tuple(_round_overhead_s(r, known) for r in networks))
 
@@ -168,7 +199,10 @@ def _is_in_tokens(result: PublishedResult) -> bool:
 
 
 def _is_single_plain(result: PublishedResult) -> bool:
-    return _is_in_tokens(result) and not result.speculative and result.batch == 1
+    """One row at a time, most of whose time is decoding: reading a prompt longer than its output is no single
+    forward's work."""
+    alone = _is_in_tokens(result) and not result.speculative and result.batch == 1
+    return alone and result.counts.prompt_tokens <= result.counts.output_tokens
 
 
 def _seconds(result: PublishedResult) -> float:
@@ -197,16 +231,34 @@ def _misfit(plain: Sequence[_Plain], layer_overhead_s: float) -> float:
 
 
 def _efficiency_of(known: Fit, result: PublishedResult) -> Efficiency:
-    return known.efficiency(result.gpu, result.shape, result.precision)
+    return known.efficiency(result.gpu, result.shape, result.precision, result.software)
 
 
 def _bound_by_arithmetic(result: PublishedResult, known: Fit) -> bool:
     return predict(result, _efficiency_of(known, result)).plain_step.bound_by == "compute"
 
 
-def _row_overhead_s(result: PublishedResult, known: Fit) -> float:
-    predicted = predict(result, _efficiency_of(known, result)).plain.seconds
-    return (_seconds(result) - predicted) / (result.batch * result.counts.output_tokens)
+def _row_overheads(
+    batches: Sequence[PublishedResult], known: Fit, named: Callable[[PublishedResult], str]
+) -> tuple[RowOverhead, ...]:
+    by_name: dict[str, list[PublishedResult]] = {}
+    for result in batches:
+        by_name.setdefault(named(result), []).append(result)
+    return tuple(RowOverhead(name, len(found), _row_overhead_s(found, known)) for name, found in by_name.items())
+
+
+def _row_overhead_s(batches: Sequence[PublishedResult], known: Fit) -> float:
+    """The one that makes the sum of |log(predicted / published)| smallest, as the overhead a layer does: a batch in
+    which rows take little of the time then says little of them. Tried: none, and what each result alone would have."""
+    parts = [(predict(r, _efficiency_of(known, r)).plain.seconds, r.batch * r.counts.output_tokens, _seconds(r))
+             for r in batches]  # fmt: skip
+
+    def misfit(seconds: float) -> float:
+        return sum(abs(math.log((without + rows * seconds) / published)) for without, rows, published in parts)
+
+    return min(
+        sorted({0.0, *(max(0.0, (published - without) / rows) for without, rows, published in parts)}), key=misfit
+    )
 
 
 def _round_overhead_s(result: PublishedResult, known: Fit) -> float:

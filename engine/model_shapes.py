@@ -6,28 +6,49 @@ import csv
 import difflib
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.errors import EngineError
+from engine.precision import BF16, PRECISIONS, Precision, find_precision
+from engine.quantized import Stored, stored_as
 from engine.shape import ModelShape
 
 DEFAULT_SHAPES = Path(__file__).parent / "data" / "model_shapes.csv"
 # Assumed: the vocabulary that published EAGLE-3 heads draft from, and the heads of published Medusa models.
 EAGLE3_DRAFT_VOCAB = 32_000
 MEDUSA_HEADS = 5
+# More is no config; reading would only make the machine busy.
+MOST_BYTES = 5_000_000
 # What a name may end with without being another shape.
 _SUFFIXES = ("-instruct", "-chat", "-hf", "-it", "-bf16")
 
 
 class NamedShape(NamedTuple):
-    """A model and where its figures are from. intermediate: width of one MLP, 0 where the config has none."""
+    """A model and where its figures are from. intermediate: width of one MLP, 0 where the config has none. stored: how
+    its weights are quantized, where its config says so."""
 
     name: str
     shape: ModelShape
     intermediate: int
     source: str
+    stored: Stored | None = None
+
+    def precision(self, asked: str | None) -> Precision:
+        """The one that is asked for, else the one that its config states, else bf16. Raises EngineError where the
+        config states one that is not known here."""
+        if asked is not None:
+            return find_precision(asked)
+        if self.stored is None:
+            return BF16
+        if not self.stored.precision:
+            raise EngineError(
+                f"{self.source} says that its weights are quantized ({self.stored.told}), and not in a way that is "
+                f"known here; say with --precision what comes nearest: {', '.join(PRECISIONS)}"
+            )
+        return PRECISIONS[self.stored.precision]
 
 
 @lru_cache(maxsize=1)
@@ -37,14 +58,18 @@ def _table() -> Mapping[str, NamedShape]:
     with DEFAULT_SHAPES.open(encoding="utf-8", newline="") as stream:
         for row in csv.DictReader(stream):
             named = named_shape(_config_of(row), row["model"], row["source"], int(row["n_params"]))
-            for name in (row["model"], *filter(None, row["also"].split("|"))):
-                found[_key(name)] = named
+            found[_key(row["model"])] = named
+            for alias in filter(None, row["also"].split("|")):
+                name, _, longest = alias.partition("@")  # of the same sizes, but for the longest context
+                shape = replace(named.shape, max_context=int(longest)) if longest else named.shape
+                found[_key(name)] = named._replace(shape=shape)
     return found
 
 
 def _config_of(row: Mapping[str, str]) -> dict[str, Any]:
     """A row in the words of a config.json; what a row leaves blank, the config does not have."""
     words = [name for name in row if name.endswith(("_size", "_heads", "_layers")) or name == "head_dim"]
+    words.append("max_position_embeddings")
     return {
         "model_type": row["model_type"],
         **{name: int(row[name]) for name in words if row[name]},
@@ -64,7 +89,8 @@ def named_shape(config: Any, name: str, source: str, n_params: int | None = None
     text = config if isinstance(config, Mapping) else vars(config)
     text = text.get("text_config") or text
     text = text if isinstance(text, Mapping) else vars(text)
-    return NamedShape(name, shape, int(text.get("intermediate_size") or 0), source)
+    width = text.get("intermediate_size")
+    return NamedShape(name, shape, int(width) if isinstance(width, int | float) else 0, source, stored_as(config))
 
 
 def model_names() -> list[str]:
@@ -89,14 +115,32 @@ def find_shape(source: str) -> NamedShape:
 
 def _from_file(file: Path) -> NamedShape:
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
+        if file.exists() and not file.is_file():  # a pipe would be waited for, and a device has no end
+            raise EngineError(f"{file} is no file; give a config.json, a folder that has one, or a name")
+        with file.open("rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
     except FileNotFoundError:
         raise EngineError(f"{file} does not exist; give a config.json, a folder that has one, or a name") from None
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise EngineError(f"{file} could not be read: {error.strerror or error}") from None
+    if len(data) > MOST_BYTES:
+        raise EngineError(f"{file} is larger than {MOST_BYTES // 1_000_000} MB and no model's config")
+    name = file.resolve().parent.name or file.name
+    return named_shape(_object(data, file), name, f"config.json of {name}")
+
+
+def _object(data: bytes, file: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(data.decode("utf-8"))
+    except RecursionError:
+        raise EngineError(f"{file} is not a model's config: it is nested too deeply") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise EngineError(f"{file} could not be read as JSON: {error}") from None
+    except ValueError:  # Python refuses integers of thousands of digits
+        raise EngineError(f"{file} is not a model's config: it holds a number of too many digits") from None
     if not isinstance(config, dict):
         raise EngineError(f"{file} is not a model's config: it holds no JSON object")
-    return named_shape(config, file.parent.name or file.name, f"config.json of {file.parent.name}")
+    return config
 
 
 def _key(name: str) -> str:

@@ -5,6 +5,7 @@ Nothing here is measured but the counts that come in; every second and speed tha
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -16,11 +17,12 @@ from engine.gpu_specs import GpuSpec
 from engine.hardware import explain_fit, fits, memory_plan
 from engine.labels import Assumption, Label
 from engine.precision import BF16, Precision
+from engine.projection_notes import projection_notes
 from engine.request_time import ArmTime, RequestTimes, request_times
 from engine.roofline import Binding, Bound, StepTime
 from engine.shape import ModelShape, at_precision
 from engine.step_counts import StepCounts
-from engine.validation import ErrorBand, shipped_error_band
+from engine.validation import RANGE_RULE, ErrorBand, shipped_error_band, shipped_speedup_band
 
 __all__ = ["ArmTime", "Assumption", "Draft", "Label", "Projection", "StepCounts", "project"]
 
@@ -32,7 +34,10 @@ class Projection:
     Both speeds are output tokens over the time of whole requests, the prompt's reading included. plain and speculative:
     the seconds behind them, prefill and decode apart. `bound_by` and `binding` speak of forwards that verify a draft,
     `plain_bound_by` and `plain_binding` of the plain ones: the higher side of the roofline, and what takes most of all.
-    error_band: how far such projections, of one sequence or of several at a time, were from published results.
+    fits and memory: at the end of the longest requests, on the fullest GPU. notes: what a reader must know of this very
+    projection, a sentence each. error_band: how far speeds projected of one sequence, or of several at a time, were
+    from published ones; speedup_band: the same of speed-ups, None where too few were published. *_range: RANGE_RULE of
+    the band.
     """
 
     gpu: str
@@ -54,6 +59,8 @@ class Projection:
     formula: str
     assumptions: tuple[Assumption, ...]
     error_band: ErrorBand
+    speedup_band: ErrorBand | None = None
+    notes: tuple[str, ...] = ()
     provenance: Literal["projected"] = "projected"
 
     @property
@@ -68,6 +75,19 @@ class Projection:
     def speedup(self) -> float:
         """Plain over speculative seconds; below 1 is a slow-down."""
         return self.plain.seconds / self.speculative.seconds
+
+    @property
+    def plain_range(self) -> tuple[float, float]:
+        """Lowest and highest tokens/s to be expected."""
+        return self.error_band.around(self.plain_tokens_per_second)
+
+    @property
+    def speculative_range(self) -> tuple[float, float]:
+        return self.error_band.around(self.speculative_tokens_per_second)
+
+    @property
+    def speedup_range(self) -> tuple[float, float] | None:
+        return None if self.speedup_band is None else self.speedup_band.around(self.speedup)
 
     @property
     def plain_step_s(self) -> float:
@@ -88,6 +108,7 @@ class Projection:
         plain, speculative = (
             {
                 "output_tokens_per_second": arm.tokens_per_second,
+                "output_tokens_per_second_range": list(self.error_band.around(arm.tokens_per_second)),
                 "time_to_first_token_s": arm.time_to_first_token_s,
                 "prefill_s_per_request": arm.prefill_s_per_request,
                 "decode_s_per_request": arm.decode_s_per_request,
@@ -101,6 +122,7 @@ class Projection:
             "speculative": speculative
             | {"verify_s": self.verify_step.seconds, "draft_s": self.draft_s, "binding": self.binding},
             "speedup": self.speedup,
+            "speedup_range": None if self.speedup_range is None else list(self.speedup_range),
             "plain_step": self.plain_step._asdict(),
             "verify_step": self.verify_step._asdict(),
             "fits": self.fits,
@@ -108,7 +130,17 @@ class Projection:
             "formula": self.formula,
             "inputs": [a._asdict() for a in self.assumptions],
             "error_band": asdict(self.error_band),
+            "speedup_error_band": None if self.speedup_band is None else asdict(self.speedup_band),
+            "range_rule": RANGE_RULE,
+            "notes": list(self.notes),
         }
+
+
+def longest_context(counts: StepCounts, context_tokens: float) -> int:
+    """Tokens of a row when its output is whole, which is when it has to fit: the prompt and all of the output, or half
+    an output more than the average step has cached, where that is said to be more."""
+    half = counts.output_tokens / 2
+    return math.ceil(max(counts.prompt_tokens + counts.output_tokens, context_tokens + half))
 
 
 def project(
@@ -133,7 +165,7 @@ def project(
     forward. draft: a model's shape, or any `Draft`; None is a lookup that takes no time. precision: of the target's
     weights; the shape's own bytes at BF16's arithmetic unless given. efficiency: fitted to published results, or
     assumed where there are none, unless given; one number stands for both shares without further overheads. Raises
-    ValueError when a number is out of range.
+    ValueError when a number is out of range, or a draft has more GPUs than its target.
     """
     held = precision or BF16
     if precision is not None:
@@ -141,14 +173,19 @@ def project(
     if isinstance(draft, ModelShape):
         draft = Draft.model(draft)
     draft = draft or Draft.lookup()
+    if draft.shape is not None and draft.gpus > gpus:
+        raise ValueError(f"a draft shares the GPUs of its target: {draft.gpus} of {gpus} cannot be")
     share = Efficiency.of(fitted_efficiency(gpu, shape, held) if efficiency is None else efficiency)
     times = request_times(
         shape, gpu, counts, draft, context_tokens=context_tokens, efficiency=share, batch=batch, gpus=gpus,
         precision=held, kv_bytes_per_element=kv_bytes_per_element, overhead_s=overhead_s,
     )  # fmt: skip
+    longest = longest_context(counts, context_tokens)
     plan = memory_plan(
-        shape, draft.shape, round(context_tokens), batch, round(counts.width), kv_bytes_per_element
+        shape, draft.shape, longest, batch, math.ceil(counts.width), kv_bytes_per_element,
+        gpus=gpus, draft_gpus=draft.gpus,
     )  # fmt: skip
+    band = shipped_error_band(batch)
     plain, verify = times.plain_step, times.verify_step
     given: Label = counts_label or counts.label
     return Projection(
@@ -166,7 +203,7 @@ def project(
         plain_step=plain,
         verify_step=verify,
         draft_s=times.draft_s,
-        fits=fits(plan, gpu, gpus),
+        fits=fits(plan, gpu),
         memory=explain_fit(plan, gpu, gpus),
         formula=_formula(shape, gpu, counts, draft, times, share, held, context_tokens, batch, gpus,
                          kv_bytes_per_element),
@@ -181,6 +218,7 @@ def project(
             Assumption("forward overhead, s", overhead_s, "assumed"),
             *_link(gpu, gpus),
             Assumption("context, tokens", context_tokens, "assumed"),
+            Assumption("context that has to fit, tokens a row", longest, "assumed", "whole prompt and output"),
             Assumption("batch", batch, "assumed"),
             Assumption("bytes a parameter", shape.bytes_per_param, "assumed"),
             Assumption("bytes of a key or value", kv_bytes_per_element, "assumed"),
@@ -188,9 +226,11 @@ def project(
             Assumption("arithmetic", f"{held.peak(gpu).name}; attention in BF16", "quoted"),
             Assumption("host seconds of a drafted step", draft.seconds, draft.label, draft.name),
             Assumption("experts of different tokens", "drawn independently and evenly", "assumed"),
-            Assumption("error band", str(shipped_error_band(batch)), "measured", "predicted against published"),
+            Assumption("error band", str(band), "measured", "predicted against published"),
         ),
-        error_band=shipped_error_band(batch),
+        error_band=band,
+        speedup_band=shipped_speedup_band(batch),
+        notes=tuple(projection_notes(shape, gpu, gpus, held, draft, longest)),
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from engine.draft_cost import Draft
 from engine.efficiency import DEFAULT_FORWARD_OVERHEAD_S, Efficiency
@@ -74,17 +74,18 @@ def request_times(
 ) -> RequestTimes:
     """plain: read the prompt, then one forward a token. speculative: read the prompt (the draft too, where it does),
     then the run's own steps: those that drafted cost the draft, its overhead and a forward of 1 + width tokens, the
-    others a plain forward. The shapes' own bytes a parameter count; `precision` says which tensor peak they reach.
-    Raises ValueError when a number is out of range.
+    others a plain forward. Host work for rows is a step's, so a draft's own forwards have none. The shapes' own bytes
+    a parameter count; `precision` says which tensor peak they reach. Raises ValueError when a number is out of range.
     """
     share = Efficiency.of(efficiency)
+    of_draft = replace(share, row_overhead_s=0.0)
 
     def forward(
         model: ModelShape, held: Precision, width: float, on: int, rows: int = batch, cached: float = context_tokens,
-        logits: float | None = None,
+        logits: float | None = None, efficiency: Efficiency = share,
     ) -> StepTime:  # fmt: skip
         return decode_step(
-            model, gpu, width, cached, rows, gpus=on, efficiency=share, overhead_s=overhead_s,
+            model, gpu, width, cached, rows, gpus=on, efficiency=efficiency, overhead_s=overhead_s,
             kv_bytes_per_element=kv_bytes_per_element, tensor_tflops=held.peak(gpu).tflops, logits_per_row=logits,
         )  # fmt: skip
 
@@ -101,7 +102,8 @@ def request_times(
         draft_s = draft.seconds
         if draft.shape is not None:
             times = counts.width if draft.forwards is None else draft.forwards
-            draft_s += times * forward(draft.shape, draft.precision, 1, draft.gpus).seconds + share.round_overhead_s
+            one = forward(draft.shape, draft.precision, 1, draft.gpus, efficiency=of_draft)
+            draft_s += times * one.seconds + share.round_overhead_s
     undrafted = counts.decode_steps - counts.drafted_steps
     drafted_s = counts.drafted_steps * (draft_s + verify.seconds)
     tokens = counts.output_tokens

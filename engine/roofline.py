@@ -6,7 +6,6 @@ Williams, Waterman, Patterson, "Roofline" (CACM 2009). Every time here is projec
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from engine.communication import forward_communication_s
@@ -22,7 +21,6 @@ __all__ = [
     "StepTime",
     "check_count",
     "decode_step",
-    "decode_step_seconds",
 ]
 
 Bound = Literal["memory", "compute"]
@@ -100,8 +98,7 @@ def decode_step(
         raise ValueError(f"overhead_s must be a finite number of at least 0, not {overhead_s!r}")
     tokens = width * batch
     bandwidth = gpu.mem_bw_tb_s * 1e12 * share.memory
-    kv_share = math.ceil(shape.kv_heads / gpus) / shape.kv_heads  # of the GPU that holds most heads
-    kv_s = batch * context_tokens * shape.kv_bytes_per_token(kv_bytes_per_element) * kv_share / bandwidth
+    kv_s = batch * context_tokens * shape.kv_bytes_per_token(kv_bytes_per_element) * shape.kv_share(gpus) / bandwidth
     weights_s = shape.params_read(tokens) * shape.bytes_per_param / (bandwidth * gpus)
 
     bf16_flops = gpu.bf16_dense_tflops * 1e12 * share.compute * gpus
@@ -119,23 +116,6 @@ def decode_step(
         kv_s=kv_s,
         attention_s=attention_s,
     )
-
-
-def decode_step_seconds(
-    shape: ModelShape,
-    gpu: GpuSpec,
-    width: float,
-    context_tokens: float,
-    batch: int = 1,
-    bytes_per_param: float | None = None,
-    *,
-    efficiency: float | Efficiency = DEFAULT_EFFICIENCY,
-    overhead_s: float = DEFAULT_FORWARD_OVERHEAD_S,
-) -> float:
-    """Seconds of `decode_step` on one GPU; `bytes_per_param` is the shape's own unless given."""
-    if bytes_per_param is not None:
-        shape = replace(shape, bytes_per_param=bytes_per_param)
-    return decode_step(shape, gpu, width, context_tokens, batch, efficiency=efficiency, overhead_s=overhead_s).seconds
 
 
 def check_count(name: str, count: float, at_least: int = 1) -> None:

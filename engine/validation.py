@@ -2,12 +2,12 @@
 
 Two ways of not seeing it. Leaving the one result out is what a reader with measurements in the same software faces.
 Leaving out all results of its software is what everybody else faces, so the error band beside a projection is made of
-those.
+those. Speeds of one sequence, speeds of several and speed-ups err differently, so each has its own band and verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
@@ -15,32 +15,27 @@ from typing import Any
 
 from engine.calibration import Fit, fit, predict
 from engine.efficiency import Efficiency
+from engine.error_band import RANGE_RULE, SOFTWARE, ErrorBand, band_of
 from engine.published import LeftOut, PublishedResult, shipped_results
-from engine.stats import percentile
+from engine.speedups import SPEEDUPS, SpeedupCheck, is_speed, speedup_band, speedups_of
+
+__all__ = [
+    "BAR",
+    "RANGE_RULE",
+    "Check",
+    "ErrorBand",
+    "Regime",
+    "SpeedupCheck",
+    "Validation",
+    "shipped_error_band",
+    "shipped_speedup_band",
+    "shipped_validation",
+    "speedup_band",
+    "validate",
+]
 
 # The largest median error at which projections are worth showing.
 BAR = 0.20
-
-
-@dataclass(frozen=True, slots=True)
-class ErrorBand:
-    """Of predicted / published - 1 over `results` results in `engines` engines: the median of its size, and the range
-    that holds the middle 80 % of it, signed (above 0: promised too much). of: which results. unseen: what the fits
-    behind their predictions had not seen."""
-
-    median_absolute: float
-    low: float
-    high: float
-    results: int
-    engines: int
-    of: str
-    unseen: str
-
-    def __str__(self) -> str:
-        return (
-            f"median error {self.median_absolute:.0%}, 80% of errors from {self.low:+.0%} to {self.high:+.0%} "
-            f"({self.results} published results {self.of} in {self.engines} engines, predicted without {self.unseen})"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +80,27 @@ class Check:
 
 
 @dataclass(frozen=True)
+class Regime:
+    """One kind of result, judged on its own. band: the one result left out; unseen: all of its software left out, which
+    the bar is held against. by_software: median size of the unseen error and how many, by origin."""
+
+    of: str
+    band: ErrorBand
+    unseen: ErrorBand
+    by_software: dict[str, tuple[float, int]]
+
+    @property
+    def passes(self) -> bool:
+        return self.unseen.median_absolute <= BAR
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "of": self.of, "band": asdict(self.band), "unseen": asdict(self.unseen), "passes": self.passes,
+            "unseen_by_software": _by_software_dict(self.by_software),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Validation:
     """All results that could be predicted, however badly, and those that could not, each with its missing condition."""
 
@@ -93,19 +109,31 @@ class Validation:
 
     @property
     def band(self) -> ErrorBand:
-        return _band([(c.result, c.error) for c in self.checks], "of all kinds", "the one result")
+        return band_of([(c.result.origin, c.error) for c in self.checks], "of all kinds", "the one result")
 
     @property
     def band_without_software(self) -> ErrorBand:
-        return _band([(c.result, c.error_without_software) for c in self.checks], "of all kinds", _SOFTWARE)
+        return band_of([(c.result.origin, c.error_without_software) for c in self.checks], "of all kinds", SOFTWARE)
 
     @property
     def median_by_software(self) -> dict[str, tuple[float, int]]:
         """Median size of the error and how many results, by origin: many results of one source do not speak louder."""
-        found: dict[str, list[float]] = {}
-        for check in self.checks:
-            found.setdefault(check.result.origin, []).append(abs(check.error))
-        return {name: (median(errors), len(errors)) for name, errors in found.items()}
+        return _by_software((check.result.origin, check.error) for check in self.checks)
+
+    @property
+    def speedups(self) -> tuple[SpeedupCheck, ...]:
+        """Every published speed-up: those printed, and speculative over plain speed where one source has both."""
+        return tuple(speedups_of(self.checks))
+
+    @property
+    def regimes(self) -> tuple[Regime, ...]:
+        """Speeds of one sequence, speeds of several, and speed-ups; those of them that were published."""
+        speeds = [c for c in self.checks if is_speed(c.result)]
+        kinds: list[tuple[str, Sequence[Any]]] = [
+            (words, [c for c in speeds if (c.result.batch > 1) is several]) for several, words in _SPEEDS.items()
+        ]
+        kinds.append((SPEEDUPS, self.speedups))
+        return tuple(_regime(of, checks) for of, checks in kinds if checks)
 
     @property
     def bar(self) -> float:
@@ -113,7 +141,8 @@ class Validation:
 
     @property
     def passes(self) -> bool:
-        return self.band.median_absolute <= BAR
+        """Over all results, each predicted without its software; a regime may fall short of it all the same."""
+        return self.band_without_software.median_absolute <= BAR
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready."""
@@ -122,15 +151,18 @@ class Validation:
             "left_out": [asdict(left) for left in self.left_out],
             "band": asdict(self.band),
             "band_without_software": asdict(self.band_without_software),
-            "median_by_software": {
-                name: {"median_absolute": error, "results": n} for name, (error, n) in self.median_by_software.items()
-            },
+            "median_by_software": _by_software_dict(self.median_by_software),
             "bar": BAR,
             "passes": self.passes,
+            "regimes": [regime.as_dict() for regime in self.regimes],
+            "speedups": [
+                asdict(s) | {"error": s.error, "error_without_software": s.error_without_software}
+                for s in self.speedups
+            ],
         }
 
 
-_SOFTWARE = "any of the same software"
+_SPEEDS = {False: "of one sequence at a time", True: "of several sequences at a time"}
 
 
 def validate(results: Sequence[PublishedResult], left_out: Sequence[LeftOut] = ()) -> Validation:
@@ -142,7 +174,7 @@ def validate(results: Sequence[PublishedResult], left_out: Sequence[LeftOut] = (
     for result in results:
         known = fit([other for other in results if other is not result])
         efficiency = _efficiency(known, result)
-        checks.append(Check(result, _value(result, efficiency), without(result), efficiency))
+        checks.append(Check(result, _value(result, efficiency), without(result)[0], efficiency))
     return Validation(tuple(checks), tuple(left_out))
 
 
@@ -153,27 +185,77 @@ def shipped_validation() -> Validation:
 
 
 def shipped_error_band(batch: int = 1) -> ErrorBand:
-    """For a projection of so many sequences at a time: from results of one at a time, or of several, which have been
-    promised much more than they held. Each predicted without any result of its software."""
+    """For tokens/s projected of so many sequences at a time: from speeds of one at a time, or of several. Each
+    predicted without any result of its software."""
     return _shipped_bands()[batch > 1]
+
+
+def shipped_speedup_band(batch: int = 1) -> ErrorBand | None:
+    """For a projected speed-up, which errs otherwise than the two speeds that it is made of. None where too few were
+    published of so many sequences at a time."""
+    return _shipped_speedup_bands()[batch > 1]
+
+
+@lru_cache(maxsize=1)
+def _shipped_unseen() -> tuple[Check, ...]:
+    """The shipped results predicted without their software, which takes a fit an origin and not one a result; so
+    `predicted` and `efficiency` are of those fits too."""
+    results, _ = shipped_results()
+    without = _without_software(results)
+    checks = []
+    for result in results:
+        value, efficiency = without(result)
+        checks.append(Check(result, value, value, efficiency))
+    return tuple(checks)
 
 
 @lru_cache(maxsize=1)
 def _shipped_bands() -> dict[bool, ErrorBand]:
-    results, _ = shipped_results()
-    without = _without_software(results)
-    errors = [(result, without(result) / result.value - 1) for result in results]
-    words = {False: "of one sequence at a time", True: "of several sequences at a time"}
+    speeds = [c for c in _shipped_unseen() if is_speed(c.result)]
     return {
-        several: _band([e for e in errors if (e[0].batch > 1) is several], of, _SOFTWARE)
-        for several, of in words.items()
+        several: band_of([(c.result.origin, c.error) for c in speeds if (c.result.batch > 1) is several], of, SOFTWARE)
+        for several, of in _SPEEDS.items()
     }
 
 
-def _without_software(results: Sequence[PublishedResult]) -> Callable[[PublishedResult], float]:
-    """A predictor that has not seen the software of what it predicts; one fit an origin."""
-    fits = {r.origin: fit([other for other in results if other.origin != r.origin]) for r in results}
-    return lambda result: _value(result, _efficiency(fits[result.origin], result))
+@lru_cache(maxsize=1)
+def _shipped_speedup_bands() -> dict[bool, ErrorBand | None]:
+    found = list(speedups_of(_shipped_unseen()))
+    return {
+        several: speedup_band([s for s in found if (s.batch > 1) is several], of) for several, of in _SPEEDS.items()
+    }
+
+
+def _regime(of: str, checks: Sequence[Check] | Sequence[SpeedupCheck]) -> Regime:
+    origins = [check.origin if isinstance(check, SpeedupCheck) else check.result.origin for check in checks]
+    seen = list(zip(origins, (check.error for check in checks), strict=True))
+    unseen = list(zip(origins, (check.error_without_software for check in checks), strict=True))
+    return Regime(of, band_of(seen, of, "the one result"), band_of(unseen, of, SOFTWARE), _by_software(unseen))
+
+
+def _by_software(errors: Iterable[tuple[str, float]]) -> dict[str, tuple[float, int]]:
+    found: dict[str, list[float]] = {}
+    for name, error in errors:
+        found.setdefault(name, []).append(abs(error))
+    return {name: (median(sizes), len(sizes)) for name, sizes in found.items()}
+
+
+def _by_software_dict(found: dict[str, tuple[float, int]]) -> dict[str, dict[str, float]]:
+    return {name: {"median_absolute": error, "results": n} for name, (error, n) in found.items()}
+
+
+def _without_software(results: Sequence[PublishedResult]) -> Callable[[PublishedResult], tuple[float, Efficiency]]:
+    """A predictor that has not seen the software of what it predicts, with what it used; one fit an origin."""
+    fits = {
+        origin: fit([other for other in results if other.origin != origin])
+        for origin in dict.fromkeys(r.origin for r in results)
+    }
+
+    def predicted(result: PublishedResult) -> tuple[float, Efficiency]:
+        efficiency = _efficiency(fits[result.origin], result)
+        return _value(result, efficiency), efficiency
+
+    return predicted
 
 
 def _efficiency(known: Fit, result: PublishedResult) -> Efficiency:
@@ -187,12 +269,3 @@ def _value(result: PublishedResult, efficiency: Efficiency) -> float:
         return times.plain.seconds / times.speculative.seconds
     arm = times.speculative if result.speculative else times.plain
     return arm.tokens_per_second * result.replicas
-
-
-def _band(errors: Sequence[tuple[PublishedResult, float]], of: str, unseen: str) -> ErrorBand:
-    signed = [error for _, error in errors]
-    low, high = percentile(signed, 0.1), percentile(signed, 0.9)
-    assert low is not None
-    assert high is not None
-    engines = len({result.origin for result, _ in errors})
-    return ErrorBand(median(map(abs, signed)), low, high, len(signed), engines, of, unseen)

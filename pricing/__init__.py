@@ -1,7 +1,17 @@
 """Money: price tables and the cost of generated tokens. No torch, no gradio, no network."""
 
-from pricing.cost import CostRow, Throughput, cost_table, format_usd, saving_share, usd_per_million_tokens
+from pricing.cost import (
+    CostRow,
+    RequestParts,
+    Throughput,
+    cost_table,
+    format_usd,
+    per_million_tokens,
+    saving_share,
+    usd_per_million_tokens,
+)
 from pricing.diff import PriceDiff, accept, diff_tables
+from pricing.exchange import Exchange
 from pricing.export.csv import prices_to_csv, to_csv
 from pricing.fx import Converted, Rate, RateError, Rates
 from pricing.imports import ImportedPrices, Reading, import_prices
@@ -16,6 +26,7 @@ from pricing.tco import Tco, tco
 __all__ = [
     "Converted",
     "CostRow",
+    "Exchange",
     "Fault",
     "ImportedPrices",
     "PriceDiff",
@@ -26,6 +37,7 @@ __all__ = [
     "RateError",
     "Rates",
     "Reading",
+    "RequestParts",
     "Scenario",
     "ScenarioError",
     "Tco",
@@ -40,6 +52,7 @@ __all__ = [
     "load_prices",
     "load_prices_with_own",
     "load_scenario",
+    "per_million_tokens",
     "prices_to_csv",
     "read_bulletin",
     "save_scenario",

@@ -8,37 +8,80 @@ from typing import Any
 import pandas as pd
 
 from pricing.columns import Array, Numbers, ceiling
-from pricing.demand import DAYS_PER_MONTH, HOURS_PER_MONTH, SECONDS_PER_DAY, Demand
+from pricing.demand import HOURS_PER_MONTH, Demand
 from pricing.scenario import Cloud, Owned
 
 # Lines of a bill in the order in which they are shown. Running costs are paid at a month's end; "capex" (servers, their
 # network and installation) at its beginning; "residual" is money back: sold at a replacement, or at the end.
 RUNNING = ("compute", "tokens", "storage", "egress", "energy", "colocation", "staff", "support", "licences")
 LINES = (*RUNNING, "capex", "residual")
+# Wages have no VAT; all other running costs are somebody's bill.
+TAXED = tuple(line for line in RUNNING if line != "staff")
+# Beside its lines a bill has "gpus", and "beyond": what is still to be paid for reservations when the term is over.
 Bill = dict[str, Array]
 _M = 1e6
+_NOTHING = 1e-9
 
 
 def cloud_bill(option: Cloud, at: str, x: Numbers, demand: Demand) -> Bill:
-    """Instances for the fleet, each part rounded up to whole ones; on-demand and spot ones are billed for the hours in
-    which the service is on, reserved ones and capacity blocks for all hours."""
-    compute: Array = 0.0
-    gpus: Array = 0.0
-    for i, part in enumerate(option.parts):
+    """Whole instances for each part of the fleet. On-demand and spot ones are billed for the hours in which the service
+    is on, reserved ones and capacity blocks for all hours; a reserved one until its term ends, whether it is needed or
+    not."""
+    nothing = x.nothing(demand.requests.shape[1])
+    compute, gpus, beyond = nothing, nothing, nothing
+    shares = [x(f"{at}.parts.{i}.fleet_share") for i in range(len(option.parts))]
+    per_instance = x(f"{at}.gpus_per_instance")
+    for i, (part, replicas) in enumerate(zip(option.parts, dealt_out(demand.replicas + nothing, shares), strict=True)):
         own = f"{at}.parts.{i}"
-        replicas = ceiling(demand.replicas * x(f"{own}.fleet_share") / (1 - x(f"{own}.interruption_share")))
-        per_instance = x(f"{at}.gpus_per_instance")
-        rented = ceiling(replicas * x("serving.gpus_per_replica") / per_instance) * per_instance
+        running = ceiling(replicas / (1 - x(f"{own}.interruption_share")))
+        needed = ceiling(running * x("serving.gpus_per_replica") / per_instance) * per_instance
+        rented, left = _held(needed, part.term_months)
         hours = HOURS_PER_MONTH * (x("workload.hours_on_share") if part.by_the_hour else 1.0)
-        compute = compute + rented * x(f"{own}.per_gpu_hour") * hours
+        price = x(f"{own}.per_gpu_hour")
+        compute = compute + rented * price * hours
         gpus = gpus + rented
+        beyond = beyond + left * price * hours
     return {
         "compute": compute,
         "storage": x(f"{at}.storage_per_month") + 0 * compute,
         "egress": demand.requests / _M * x(f"{at}.egress_per_million_requests"),
         "support": compute * x(f"{at}.support_share"),
         "gpus": gpus,
+        "beyond": beyond,
     }
+
+
+def dealt_out(replicas: Array, shares: list[Array]) -> list[Array]:
+    """Whole replicas for each share, as many as there are in all: each gets the whole ones in its part, and those with
+    the largest remainders one more; of equal ones the first."""
+    parts = [replicas * share for share in shares]
+    whole = [(part + _NOTHING) // 1 for part in parts]
+    over = [part - least for part, least in zip(parts, whole, strict=True)]
+    more = replicas - sum(whole)
+    found = []
+    for i, own in enumerate(over):
+        ahead: Array = 0
+        for j, other in enumerate(over):
+            if j != i:
+                ahead = ahead + (other - own > _NOTHING if j > i else own - other <= _NOTHING)
+        found.append(whole[i] + (ahead < more - _NOTHING))
+    return found
+
+
+def _held(needed: Array, term: int) -> tuple[Array, Array]:
+    """(what is paid for in each month, months still to be paid after the last one of what was rented in each): rented
+    when first needed, for `term` months, and then only if it is needed again."""
+    if term == 1:
+        return needed, 0 * needed
+    months = needed.shape[1]
+    held, left = needed.copy(), 0 * needed
+    rented = 0 * needed
+    for month in range(months):
+        running = rented[:, max(0, month - term + 1) : month].sum(axis=1)
+        rented[:, month] = (needed[:, month] - running).clip(min=0)
+        held[:, month] = running + rented[:, month]
+        left[:, month] = rented[:, month] * max(0, month + term - months)
+    return held, left
 
 
 def owned_bill(option: Owned, at: str, x: Numbers, demand: Demand) -> Bill:
@@ -109,7 +152,3 @@ def api_bill(at: str, x: Numbers, demand: Demand, cached_price: bool) -> Bill:
         + demand.output_tokens * x(f"{at}.output_per_million")
     )
     return {"tokens": tokens / _M, "gpus": 0 * tokens}
-
-
-def requests_per_second(requests_per_month: Array) -> Array:
-    return requests_per_month / (DAYS_PER_MONTH * SECONDS_PER_DAY)

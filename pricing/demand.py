@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pricing.columns import Array, Numbers, array, ceiling
-from pricing.load import busy_limit
-from pricing.scenario import Arm, Scenario
+from pricing.scenario import ARMS, Arm, Scenario
+from pricing.service_level import ServiceLevel, busy_limit, service_level
 
 HOURS_PER_YEAR = 8760
 HOURS_PER_MONTH = HOURS_PER_YEAR / 12
@@ -32,7 +32,7 @@ class RequestSeconds:
 class Demand:
     """A month a column, [draws, months] each but `seconds`. requests and tokens: in the month. replicas: what the
     busiest hour takes with P95 in its limit, and the spare ones; fractions of one are bought whole. busy_share: of a
-    replica's time while the service is on."""
+    replica's time while the service is on. peak_busy_share: in the busiest hour, of a replica that is no spare."""
 
     seconds: RequestSeconds
     requests: Array
@@ -41,6 +41,7 @@ class Demand:
     output_tokens: Array
     replicas: Array
     busy_share: Array
+    peak_busy_share: Array
 
 
 def split_seconds(
@@ -63,14 +64,15 @@ def split_seconds(
 
 def request_seconds(x: Numbers, arm: Arm) -> RequestSeconds:
     """Of a scenario's request in an arm; what the draft's memory takes slows writing."""
-    written_per_s = x(f"serving.{arm}.output_tokens_per_second")
+    factor = x("serving.speed_factor")
+    written_per_s = x(f"serving.{arm}.output_tokens_per_second") * factor
     if arm == "speculative":
         written_per_s = written_per_s * (1 - x("speculation.capacity_share_taken"))
     return split_seconds(
         x("workload.input_tokens"),
         x("workload.cached_input_share"),
         x("serving.cached_input_cost_share"),
-        x(f"serving.{arm}.input_tokens_per_second"),
+        x(f"serving.{arm}.input_tokens_per_second") * factor,
         x("workload.output_tokens"),
         written_per_s,
     )
@@ -83,8 +85,9 @@ def demand(scenario: Scenario, x: Numbers, arm: Arm) -> Demand:
     per_day = x("workload.requests_per_day") * grown
     seconds = request_seconds(x, arm)
     at_work = per_day / (SECONDS_PER_DAY * x("workload.hours_on_share")) * seconds.total
-    limit = busy_limit(scenario, arm, x)
-    replicas = ceiling(at_work * x("workload.peak_factor") / limit).clip(min=1) + x("serving.spare_replicas")
+    at_peak = at_work * x("workload.peak_factor")
+    serving = ceiling(at_peak / busy_limit(scenario, arm, x, seconds.total)).clip(min=1)
+    replicas = serving + x("serving.spare_replicas")
     requests = per_day * DAYS_PER_MONTH
     read = requests * x("workload.input_tokens")
     cached = read * x("workload.cached_input_share")
@@ -96,19 +99,20 @@ def demand(scenario: Scenario, x: Numbers, arm: Arm) -> Demand:
         output_tokens=requests * x("workload.output_tokens"),
         replicas=replicas,
         busy_share=at_work / replicas,
+        peak_busy_share=at_peak / serving,
     )
 
 
-def busy_share(requests_per_second: float, replica_seconds_per_request: float, replicas: int) -> float | None:
-    """Share of `replicas` at work at this mean demand; above 1 they cannot keep up. None for what no fleet can be."""
-    if not (requests_per_second >= 0 and replica_seconds_per_request > 0 and replicas >= 1):
-        return None
-    return requests_per_second * replica_seconds_per_request / replicas
-
-
-def concurrency(requests_per_second: float, latency_s: float) -> float:
-    """Requests under way at once (Little's law): arrivals a second x seconds each stays."""
-    return requests_per_second * latency_s
+def service_levels(scenario: Scenario) -> tuple[ServiceLevel, ...]:
+    """What P95 comes to in each arm in the busiest hour of its busiest month; empty where there is no target."""
+    x = Numbers(scenario)
+    found = []
+    for arm in ARMS:
+        need = demand(scenario, x, arm)
+        level = service_level(scenario, arm, float(need.peak_busy_share.max()), first(need.seconds.total))
+        if level is not None:
+            found.append(level)
+    return tuple(found)
 
 
 def first(values: Any) -> float:

@@ -69,19 +69,30 @@ def _turns(values: Iterable[float], nothing: float) -> int:
 
 
 def payback_months(monthly_flows: Sequence[float], yearly_rate: float = 0.0) -> float | None:
-    """Months until the flows, discounted at `yearly_rate`, have come back for good; straight within a month. 0 where
-    nothing has to come back; None where it never does."""
+    """Months until the flows have come back for good: from then on what has come back, added up as it is and, at a
+    `yearly_rate`, at its value today, is never again below what was paid. Straight within a month. 0 where nothing has
+    to come back; None where it does not within the flows.
+
+    Both sums are asked for, because a later loss counts for less at its value today: where something is got first and
+    paid for later, as when servers are saved and GPUs rented instead, the discounted sum alone could turn earlier."""
+    own = _back_for_good(monthly_flows)
+    if not yearly_rate:
+        return own
     rate = monthly_rate(yearly_rate)
+    late = _back_for_good([flow / (1 + rate) ** month for month, flow in enumerate(monthly_flows)])
+    return None if own is None or late is None else max(own, late)
+
+
+def _back_for_good(flows: Sequence[float]) -> float | None:
     reached, total = 0.0, 0.0
     below = False
-    for month, flow in enumerate(monthly_flows):
-        worth = flow / (1 + rate) ** month
-        before, total = total, total + worth
+    for month, flow in enumerate(flows):
+        before, total = total, total + flow
         if total < 0:
             below, reached = True, math.inf
         elif below:
             below = False
-            reached = month - 1 + (-before / worth if worth else 1.0)
+            reached = month - 1 + (-before / flow if flow else 1.0)
     return None if math.isinf(reached) else reached
 
 
@@ -89,25 +100,3 @@ def payback_weeks(monthly_flows: Sequence[float], yearly_rate: float = 0.0) -> f
     """`payback_months` in weeks of 7 days; a month is a twelfth of 365 days."""
     months = payback_months(monthly_flows, yearly_rate)
     return None if months is None else months * WEEKS_PER_MONTH
-
-
-def annuity(capex: float, yearly_rate: float, years: float) -> float | None:
-    """Equal payments at the end of each year that pay `capex` back with interest: capex r / (1 - (1 + r)^-n)."""
-    if not (capex >= 0 and yearly_rate >= 0 and years > 0):
-        return None
-    return capex / years if yearly_rate == 0 else float(-numpy_financial.pmt(yearly_rate, years, capex))
-
-
-def break_even_tokens_per_month(
-    fixed_per_month: float, api_per_million: float, marginal_per_million: float = 0.0
-) -> float | None:
-    """Tokens a month at which an own fleet of fixed cost is as dear as an API. None where the API's token costs no more
-    than another one of one's own: then it never is."""
-    gap = api_per_million - marginal_per_million
-    return fixed_per_month / gap * 1e6 if gap > 0 and fixed_per_month >= 0 else None
-
-
-def break_even_busy_share(fixed_per_hour: float, by_the_hour: float) -> float | None:
-    """Share of all hours from which a machine of fixed cost is cheaper than one rented by the hour; above 1 it never
-    is."""
-    return fixed_per_hour / by_the_hour if by_the_hour > 0 and fixed_per_hour >= 0 else None

@@ -16,6 +16,7 @@ from pricing.faults import Fault, PriceError
 from pricing.history import price_key
 from pricing.import_row import KNOWN, Header, RowReader
 from pricing.import_row import Reading as Reading
+from pricing.regular_file import read_regular
 from pricing.rows import PriceRow
 from pricing.sheets import MAX_BYTES, read_lines
 from pricing.tables import PriceTable
@@ -23,12 +24,14 @@ from pricing.tables import PriceTable
 
 @dataclass(frozen=True)
 class ImportedPrices:
-    """The rows of one file, all of them good. sha256: of the file. readings: each number, currency and date."""
+    """The rows of one file, all of them good. sha256: of the file. readings: each number, currency and date. hidden:
+    lines that the workbook does not show, which were read like the others."""
 
     rows: tuple[PriceRow, ...]
     file: str
     sha256: str
     readings: tuple[Reading, ...]
+    hidden: tuple[int, ...] = ()
 
     @property
     def table(self) -> PriceTable:
@@ -61,11 +64,10 @@ def import_prices(
         raise ValueError(f"decimal must be ',' or '.', not {shown(decimal)}")
     told = checked_currency(currency) if currency is not None else None
     try:
-        with file.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+        data = read_regular(file, MAX_BYTES)
     except OSError as error:
         raise PriceError(file.name, [Fault(1, "", f"cannot be read ({error.strerror})")]) from error
-    lines = read_lines(data, file.name, KNOWN, sheet)
+    lines, hidden = read_lines(data, file.name, KNOWN, sheet)
     header = Header(file.name, lines[0], as_of is not None)
     if len(lines) == 1:
         raise PriceError(file.name, [Fault(lines[0][0], "", "there is no price after the header")])
@@ -90,4 +92,4 @@ def import_prices(
             faults.append(Fault(line, header.shown(header.price), said))
     if faults:
         raise PriceError(file.name, faults)
-    return ImportedPrices(tuple(rows), file.name, sha256, tuple(readings))
+    return ImportedPrices(tuple(rows), file.name, sha256, tuple(readings), hidden)

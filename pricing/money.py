@@ -14,7 +14,6 @@ Language = Literal["en", "tr"]
 NO_VALUE = "n/a"
 _LOCALES: dict[str, str] = {"en": "en_US", "tr": "tr_TR"}
 _SMALLEST = Decimal("0.000001")
-_CENT = Decimal("0.01")
 
 
 def format_unit_price(
@@ -38,19 +37,24 @@ def format_unit_price(
     return _text(rounded, max(0, significant - 1 - rounded.adjusted()), currency, language)
 
 
-def format_money(value: float | Decimal | None, currency: Currency, language: Language = "en") -> str:
-    """An amount of money to the cent, such as a month's bill; "n/a" for no value.
+def format_money(
+    value: float | Decimal | None, currency: Currency, language: Language = "en", decimals: int = 2
+) -> str:
+    """An amount of money to the cent, such as a month's bill, or to `decimals`; "n/a" for no value.
 
-    What rounds to nothing is "<$0.01" and never "$0.00"; only nothing is "$0.00".
+    What rounds to nothing is "<$0.01" (or "<$1") and never "$0.00"; only nothing is "$0.00".
     """
+    if decimals < 0:
+        raise ValueError(f"decimals must be at least 0, not {decimals}")
     amount = _decimal(value)
     if amount is None:
         return NO_VALUE
-    context = Context(prec=max(1, amount.adjusted() + 4), rounding=ROUND_HALF_EVEN)
-    rounded = amount.quantize(_CENT, context=context)
+    least = Decimal(1).scaleb(-decimals)
+    context = Context(prec=max(1, amount.adjusted() + 2 + decimals), rounding=ROUND_HALF_EVEN)
+    rounded = amount.quantize(least, context=context)
     if amount != 0 and rounded == 0:
-        return _below(_CENT, 2, amount < 0, currency, language)
-    return _text(rounded, 2, currency, language)
+        return _below(least, decimals, amount < 0, currency, language)
+    return _text(rounded, decimals, currency, language)
 
 
 def _decimal(value: float | Decimal | None) -> Decimal | None:

@@ -34,6 +34,11 @@ Commitment = Literal[
 Evidence = Literal["A", "B", "C", "contract"]
 
 STALE_AFTER_DAYS = 90
+# Nobody rented a computer by the hour before; an older date is a slip, or a spreadsheet's zero.
+EARLIEST = date(2006, 1, 1)
+# Of a name. Longer is another cell's text, and no table could show it.
+MOST_CHARACTERS = 120
+MOST_GPUS = 10_000  # of one instance
 # Guard against a price in the wrong unit (per minute, per month, per token) or currency, per GPU-hour. Public list
 # prices of data-centre GPUs ran from about 1 to 27 USD in 2026; the guard leaves a wide margin on both sides, and no
 # exchange rate follows from it: lira went from 20 to 45 a dollar within three years.
@@ -109,6 +114,29 @@ class PriceRow(BaseModel):
                 f"is it {currency} per hour for the whole instance?"
             )
         return per_hour
+
+    @field_validator("provider", "instance", "gpu", "region")
+    @classmethod
+    def _is_a_name(cls, text: str) -> str:
+        if len(text) > MOST_CHARACTERS:
+            raise ValueError(f"has {len(text):,} characters, and a name has {MOST_CHARACTERS} at most; shorten it")
+        return text
+
+    @field_validator("gpu_count")
+    @classmethod
+    def _of_one_instance(cls, count: int) -> int:
+        if count > MOST_GPUS:
+            raise ValueError(f"{count:,} GPUs are more than one instance has ({MOST_GPUS:,} at most)")
+        return count
+
+    @field_validator("as_of", "valid_until")
+    @classmethod
+    def _not_before_there_were_prices(cls, day: date | None) -> date | None:
+        if day is not None and day < EARLIEST:
+            raise ValueError(
+                f"{day} is before {EARLIEST}, when nothing was rented by the hour; give the price's own day"
+            )
+        return day
 
     @field_validator("as_of")
     @classmethod

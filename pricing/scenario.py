@@ -6,10 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from pricing.currencies import Currency as Currency
 from pricing.figure import (
     AtLeastOne,
+    Bounds,
     Count,
     CountOrNone,
     Figure,
@@ -18,16 +20,23 @@ from pricing.figure import (
     NotNegative,
     Positive,
     PositiveShare,
+    Rate,
     Share,
+    YearlyRate,
+    bounds_of,
 )
 from pricing.rows import Commitment
+from pricing.scenario_faults import faults, no_such_number
+from pricing.scenario_rates import UsedRate
+from pricing.texts import Name, Prose
 
-Currency = Literal["USD", "EUR", "TRY"]
 Arm = Literal["plain", "speculative"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
 # Bought by the hour and given back when nobody asks; all others are billed around the clock.
 BY_THE_HOUR = ("on_demand", "spot", "marketplace")
-Name = Annotated[str, Field(min_length=1, max_length=80)]
+# Months for which a GPU is paid once it is reserved; a reservation of unstated length is held to be of the shortest
+# that is sold. A capacity block is a dated purchase of days or weeks and is bought anew each month: it commits to none.
+TERM_MONTHS = {"reserved_1yr": 12, "reserved_3yr": 36, "reserved_unstated": 12}
 
 
 class _Part(BaseModel):
@@ -73,8 +82,10 @@ class LoadPoint(_Part):
 class Serving(_Part):
     """One replica of the model on `gpus_per_replica` GPUs, plain and speculative on the same machine.
 
-    `busy_limit`: the share of its time that a replica may be busy in the busiest hour with P95 within `p95_target_s`;
-    where `load_curve` is given, it is read off there for each arm. `spare_replicas`: 1 is N+1.
+    `busy_limit`: the most of its time that a replica may be busy in the busiest hour. Where there is a `p95_target_s`,
+    the wait for one of `requests_at_once` places may allow less; where a `load_curve` was measured for each arm, it
+    decides instead. Speeds are those with so many requests at once; `speed_factor` is what the machine does of them,
+    both arms alike, as a projection that is wrong for one is wrong for the other. `spare_replicas`: 1 is N+1.
     `cached_input_cost_share`: what reading a cached token takes of reading one that is not.
     """
 
@@ -84,6 +95,8 @@ class Serving(_Part):
     plain: Speed
     speculative: Speed
     busy_limit: PositiveShare
+    requests_at_once: Count = assumed(1.0)
+    speed_factor: Positive = assumed(1.0)
     spare_replicas: CountOrNone = assumed(1.0)
     cached_input_cost_share: Share = assumed(0.1)
     p95_target_s: Positive | None = None
@@ -102,8 +115,10 @@ class Speculation(_Part):
 
 
 class CloudPart(_Part):
-    """`fleet_share` of the replicas at one price. `interruption_share`: of a spot GPU's hours, lost to interruptions
-    and to what is done again; so many more are rented."""
+    """`fleet_share` of the replicas at one price: whole ones, dealt out so that all parts have together what the fleet
+    takes. `interruption_share`: of a spot GPU's hours, lost to interruptions and to what is done again; so many more
+    are rented. A reserved GPU is paid for its whole term, however demand falls; only when that ends may it go. The
+    other parts keep their shares even where a reserved one stands idle."""
 
     commitment: Commitment
     per_gpu_hour: Positive
@@ -114,6 +129,11 @@ class CloudPart(_Part):
     def by_the_hour(self) -> bool:
         return self.commitment in BY_THE_HOUR
 
+    @property
+    def term_months(self) -> int:
+        """Months that a GPU is paid for once rented; 1 where each month decides anew."""
+        return TERM_MONTHS.get(self.commitment, 1)
+
 
 class Cloud(_Part):
     """Rented GPUs, in whole instances of `gpus_per_instance`. `support_share` is of the compute bill."""
@@ -123,7 +143,7 @@ class Cloud(_Part):
     gpus_per_instance: Count = assumed(1.0)
     storage_per_month: NotNegative = assumed(0.0)
     egress_per_million_requests: NotNegative = assumed(0.0)
-    support_share: NotNegative = assumed(0.0)
+    support_share: Rate = assumed(0.0)
 
     @model_validator(mode="after")
     def _whole_fleet(self) -> Self:
@@ -146,7 +166,7 @@ class Owned(_Part):
     idle_kw: NotNegative
     active_kw: Positive
     per_kwh: NotNegative
-    network_share: NotNegative = assumed(0.0)
+    network_share: Rate = assumed(0.0)
     install: NotNegative = assumed(0.0)
     residual_share: Share = assumed(0.0)
     life_years: Positive = assumed(4.0)
@@ -154,13 +174,18 @@ class Owned(_Part):
     colocation_per_kw_month: NotNegative = assumed(0.0)
     staff_fte: NotNegative = assumed(0.0)
     per_fte_year: NotNegative = assumed(0.0)
-    support_share_per_year: NotNegative = assumed(0.0)
+    support_share_per_year: YearlyRate = assumed(0.0)
     licence_per_gpu_year: NotNegative = assumed(0.0)
 
     @model_validator(mode="after")
     def _idle_takes_no_more(self) -> Self:
         if self.idle_kw.value > self.active_kw.value:
             raise ValueError(f"{self.name} takes {self.idle_kw.value:g} kW idle and only {self.active_kw.value:g} busy")
+        if self.idle_kw.ends[1] > self.active_kw.ends[0]:
+            raise ValueError(
+                f"{self.name} takes up to {self.idle_kw.ends[1]:g} kW idle and from {self.active_kw.ends[0]:g} kW "
+                "busy; make the two ranges end where they meet"
+            )
         return self
 
 
@@ -174,8 +199,12 @@ class Api(_Part):
 
 
 class Scenario(_Part):
-    """All of a decision. Money is in `currency`, whatever a price was quoted in; `tax_share` comes on top of every
-    bill. `best` and `worst` give other values to inputs by their path, as {"workload.peak_factor": 2}.
+    """All of a decision. Money is in `currency`, whatever a price was quoted in; `tax_share` (VAT, KDV)
+    comes on top of what is bought: compute, tokens, storage, egress, energy, colocation, support, licences, servers and
+    the pilot; not of payroll (staff, engineering weeks, upkeep), and not of what is sold.
+
+    `rates`: those that its figures were converted at before they came here; nothing is converted with them.
+    `best` and `worst` give other values to inputs by their path, as {"workload.peak_factor": 2}.
 
     Raises pydantic's ValidationError; `pricing.load_scenario` turns it into sentences.
     """
@@ -190,10 +219,11 @@ class Scenario(_Part):
     cloud: tuple[Cloud, ...] = ()
     owned: tuple[Owned, ...] = ()
     api: tuple[Api, ...] = ()
-    cost_of_capital: NotNegative = assumed(0.10)
-    tax_share: NotNegative = assumed(0.0)
-    about: str = ""
-    excluded: tuple[str, ...] = ()
+    cost_of_capital: YearlyRate = assumed(0.10)
+    tax_share: Rate = assumed(0.0)
+    about: Prose = ""
+    rates: tuple[UsedRate, ...] = ()
+    excluded: tuple[Prose, ...] = ()
     best: dict[str, float] = Field(default_factory=dict)
     worst: dict[str, float] = Field(default_factory=dict)
 
@@ -205,8 +235,10 @@ class Scenario(_Part):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"two options are called {twice}; give each a name of its own")
-        for case in (self.best, self.worst):
-            self.with_values(case)
+        for case, values in (("best", self.best), ("worst", self.worst)):
+            refused = self.refused(values)
+            if refused is not None:
+                raise ValueError(f"{case}: {refused}")
         if self.load_curve and (self.serving.p95_target_s is None or set(self.load_curve) != set(ARMS)):
             raise ValueError("a load curve needs both arms, plain and speculative, and serving.p95_target_s")
         return self
@@ -220,8 +252,9 @@ class Scenario(_Part):
         return dict(_figures(self, ""))
 
     def with_values(self, values: Mapping[str, float]) -> Scenario:
-        """The same with other numbers, checked like any; ranges, `best` and `worst` of the changed go. Raises
-        ValueError for a path that there is not or a value that cannot be."""
+        """The same with other numbers, checked like any; each other one is assumed and its source says in place of what
+        it stands. Ranges of the changed go, and `best` and `worst`. Raises ValueError for a path that there is not or a
+        value that cannot be."""
         if not values:
             return self
         known = self.figures()
@@ -229,13 +262,35 @@ class Scenario(_Part):
         whole["best"] = whole["worst"] = {}
         for path, value in values.items():
             if path not in known:
-                raise ValueError(f"there is no number called {path}; the paths are those that `figures` gives")
+                raise ValueError(no_such_number(path, known))
             *way, last = path.split(".")
             at = whole
             for step in way:
                 at = at[int(step)] if isinstance(at, list | tuple) else at[step]
-            at[last] = {"value": value, "label": "assumed", "source": known[path].source}
+            at[last] = known[path].changed(value).model_dump()
         return Scenario.model_validate(whole)
+
+    def bounds(self, path: str) -> Bounds | None:
+        """What the number at that path may be, by itself. Raises ValueError for a path that there is not."""
+        at: Any = self
+        *way, last = path.split(".")
+        try:
+            for step in way:
+                at = at[int(step)] if isinstance(at, tuple) else at[step] if isinstance(at, dict) else getattr(at, step)
+            return bounds_of(type(at).model_fields[last])
+        except (AttributeError, KeyError, IndexError, ValueError) as error:
+            raise ValueError(no_such_number(path, self.figures())) from error
+
+    def refused(self, values: Mapping[str, float]) -> str | None:
+        """Why it cannot have these values, in a sentence; None where it can."""
+        try:
+            self.with_values(values)
+        except ValidationError as error:
+            place, said = faults(error)[0]
+            return f"{place}: {said}" if place else said
+        except ValueError as error:
+            return str(error)
+        return None
 
 
 def _figures(part: Any, path: str) -> Iterator[tuple[str, Figure]]:

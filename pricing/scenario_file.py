@@ -7,13 +7,16 @@ import os
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from pricing.figure import Figure
+from pricing.regular_file import read_regular
 from pricing.scenario import Scenario
+from pricing.scenario_faults import faults
 
 SHIPPED = Path(__file__).parent / "data" / "scenarios"
 # More is no scenario; reading would only make the machine busy.
@@ -34,13 +37,16 @@ def load_scenario(path: str | Path) -> Scenario:
     known = shipped_scenarios()
     file = known.get(str(path), Path(path))
     try:
-        size = file.stat().st_size
-        if size > MOST_BYTES:
+        data = read_regular(file, MOST_BYTES)
+        if len(data) > MOST_BYTES:
+            size = file.stat().st_size
             raise ScenarioError(f"{file.name} has {size:,} bytes; a scenario has fewer than {MOST_BYTES:,}")
-        text = file.read_text(encoding="utf-8-sig")
+        text = data.decode("utf-8-sig")
     except OSError as error:
         names = ", ".join(known)
-        raise ScenarioError(f"{file.name} cannot be read ({error.strerror}); shipped scenarios are {names}") from error
+        raise ScenarioError(
+            f"{file.name or file} cannot be read ({error.strerror}); shipped scenarios are {names}"
+        ) from error
     except UnicodeDecodeError as error:
         raise ScenarioError(f"{file.name} is not UTF-8 text") from error
     return parse_scenario(text, file.name)
@@ -57,23 +63,10 @@ def parse_scenario(text: str, name: str = "the scenario") -> Scenario:
 def scenario_from(given: Mapping[str, Any], name: str = "the scenario") -> Scenario:
     """From plain values, as a form gives them. Raises ScenarioError."""
     try:
-        return Scenario.model_validate(given)
+        return Scenario.model_validate(given, context={"today": date.today()})
     except ValidationError as error:
-        faults = [f"{_place(e['loc'])}: {_message(e)}" for e in error.errors()]
-        raise ScenarioError("\n".join(f"{name}, {fault}" for fault in faults)) from error
-
-
-def _place(location: tuple[str | int, ...]) -> str:
-    return ".".join(str(step) for step in location) or "as a whole"
-
-
-def _message(error: Any) -> str:
-    if error["type"] == "extra_forbidden":
-        return "there is no such entry; check its spelling"
-    if error["type"] == "missing":
-        return "it is missing"
-    cause = error.get("ctx", {}).get("error")
-    return str(cause) if cause is not None else str(error["msg"])
+        found = [f"{name}, {path or 'as a whole'}: {said}" for path, said in faults(error)]
+        raise ScenarioError("\n".join(found)) from error
 
 
 def dump_scenario(scenario: Scenario) -> str:
@@ -150,6 +143,8 @@ def _value(value: Any) -> str:
         return "{ " + ", ".join(f"{_key(name)} = {_value(part)}" for name, part in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(_value(part) for part in value) + "]"
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, str):
         # JSON's escapes are TOML's; U+007F is the one that only TOML wants escaped.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,8 @@
-"""What moves a decision: one number at a time, two at once, all at once by chance; and what moved between two."""
+"""What moves a decision: one number at a time, two at once, all at once by chance."""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,9 @@ class Driver:
         return abs(self.high_cost - self.low_cost)
 
 
-def _total(scenario: Scenario, option: str, arm: Arm, draws: Mapping[str, Sequence[float]]) -> list[float]:
+def totals_of(scenario: Scenario, option: str, arm: Arm, draws: Mapping[str, Sequence[float]]) -> list[float]:
+    """The option's total in each draw. Raises ValueError for an option that there is not, and where it cannot be
+    served."""
     for costed in cost_options(scenario, draws):
         if costed.option == option and (costed.arm == arm or costed.kind == "api"):
             totals = [float(total) for total in costed.total]
@@ -36,13 +39,19 @@ def _total(scenario: Scenario, option: str, arm: Arm, draws: Mapping[str, Sequen
     raise ValueError(f"no option is called {option}; there are " + ", ".join(o.name for o in scenario.options))
 
 
+def total_of(scenario: Scenario, option: str, arm: Arm) -> float:
+    """As the scenario is. Raises as `totals_of` does."""
+    return totals_of(scenario, option, arm, {})[0]
+
+
 def ranges(scenario: Scenario) -> dict[str, Figure]:
     """The numbers that have a range, by path."""
     return {path: figure for path, figure in scenario.figures().items() if figure.is_a_range}
 
 
 def tornado(scenario: Scenario, option: str, arm: Arm = "speculative") -> list[Driver]:
-    """Every number with a range, the one that moves the option's total most first."""
+    """Every number with a range, the one that moves the option's total most first. Raises ValueError for an option that
+    there is not, and where the scenario cannot be served at an end of a range."""
     ranged = ranges(scenario)
     own = {path: figure.value for path, figure in ranged.items()}
     cases: list[dict[str, float]] = [own]
@@ -51,7 +60,7 @@ def tornado(scenario: Scenario, option: str, arm: Arm = "speculative") -> list[D
         assert figure.high is not None
         cases += [{**own, path: figure.low}, {**own, path: figure.high}]
     draws = {path: [case[path] for case in cases] for path in ranged}
-    base, *totals = _total(scenario, option, arm, draws)
+    base, *totals = totals_of(scenario, option, arm, draws)
     drivers = [
         Driver(path, f.low or 0.0, f.high or 0.0, totals[2 * i], totals[2 * i + 1], base)
         for i, (path, f) in enumerate(ranged.items())
@@ -66,9 +75,15 @@ def two_way(
     across: tuple[str, Sequence[float]],
     arm: Arm = "speculative",
 ) -> list[list[float]]:
-    """The option's total for each value of `row` (down) and `across`."""
+    """The option's total for each value of `row` (down) and `across`. Raises ValueError with a sentence for a number
+    that there is not, for a value that it may not have, alone or beside the other, for an option that there is not, and
+    where the scenario cannot be served."""
+    for values in ({row[0]: a, across[0]: b} for a in row[1] for b in across[1]):
+        refused = scenario.refused(values)
+        if refused is not None:
+            raise ValueError(refused)
     pairs = [(a, b) for a in row[1] for b in across[1]]
-    totals = _total(scenario, option, arm, {row[0]: [a for a, _ in pairs], across[0]: [b for _, b in pairs]})
+    totals = totals_of(scenario, option, arm, {row[0]: [a for a, _ in pairs], across[0]: [b for _, b in pairs]})
     width = len(across[1])
     return [totals[i : i + width] for i in range(0, len(totals), width)]
 
@@ -88,20 +103,28 @@ class Chances:
 
 
 def drawn(scenario: Scenario, draws: int, seed: int) -> dict[str, list[float]]:
-    """Each ranged number by a triangle: from low to high, likeliest at its value, independent of all others."""
+    """Each ranged number by a triangle: from low to high, likeliest at its value, independent of all others. Of whole
+    numbers the triangle reaches half a step beyond both ends and is rounded, so that each has its due and none is
+    halved."""
     chance = random.Random(seed)
-    return {
-        path: [chance.triangular(figure.low, figure.high, figure.value) for _ in range(draws)]
-        for path, figure in ranges(scenario).items()
-        if figure.low is not None and figure.high is not None
-    }
+    found = {}
+    for path, figure in ranges(scenario).items():
+        low, high = figure.ends
+        bounds = scenario.bounds(path)
+        if bounds is not None and bounds.whole:
+            many = (chance.triangular(low - 0.5, high + 0.5, figure.value) for _ in range(draws))
+            found[path] = [min(max(float(math.floor(n + 0.5)), low), high) for n in many]
+        else:
+            found[path] = [chance.triangular(low, high, figure.value) for _ in range(draws)]
+    return found
 
 
 def monte_carlo(
     scenario: Scenario, draws: int = 10_000, seed: int = 0, stop: Callable[[], bool] = lambda: False
 ) -> list[Chances]:
     """What each option costs if every ranged number is what chance makes it. The same seed gives the same draws; stop
-    is asked between two thousands of draws, and what is done by then is what is told."""
+    is asked between two thousands of draws, and what is done by then is what is told. Raises ValueError where no number
+    has a range, and where a draw cannot be served."""
     made = drawn(scenario, draws, seed)
     if not made:
         raise ValueError(f"{scenario.name} gives no number a range; write one as {{value = 3, low = 2, high = 5}}")
@@ -130,42 +153,3 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     low = int(at)
     high = min(low + 1, len(ordered) - 1)
     return ordered[low] + (ordered[high] - ordered[low]) * (at - low)
-
-
-@dataclass(frozen=True)
-class Moved:
-    """A number that differs between two scenarios, and what it alone changes of the first one's total."""
-
-    path: str
-    before: float | None
-    after: float | None
-    effect: float | None
-    sentence: str
-
-
-def what_moved(before: Scenario, after: Scenario, option: str, arm: Arm = "speculative") -> list[Moved]:
-    """In words, what is other in `after`; the one that changes the total most first. Effects are each number's own, so
-    they need not add up to the whole difference; the last entry says that."""
-    old, new = before.figures(), after.figures()
-    moved: list[Moved] = []
-    changed = {p: (old[p].value, new[p].value) for p in old if p in new and old[p].value != new[p].value}
-    if changed:
-        own = {path: a for path, (a, _) in changed.items()}
-        cases = [own, *({**own, path: b} for path, (_, b) in changed.items())]
-        base, *totals = _total(before, option, arm, {path: [case[path] for case in cases] for path in changed})
-        for (path, (a, b)), total in zip(changed.items(), totals, strict=True):
-            told = _told(path, a, b, total - base, before.currency)
-            moved.append(Moved(path, a, b, total - base, told))
-    moved.sort(key=lambda m: -abs(m.effect or 0.0))
-    for path in sorted(old.keys() ^ new.keys()):
-        gone, come = old.get(path), new.get(path)
-        told = f"{path} is only in {before.name if gone else after.name}"
-        moved.append(Moved(path, gone.value if gone else None, come.value if come else None, None, told))
-    return moved
-
-
-def _told(path: str, before: float, after: float, effect: float, currency: str) -> str:
-    share = f" ({(after / before - 1) * 100:+.4g} %)" if before else ""
-    way = "raises" if effect > 0 else "lowers"
-    result = f"alone {way} the total by {abs(effect):,.2f} {currency}" if effect else "alone does not change the total"
-    return f"{path} goes from {before:g} to {after:g}{share}; that {result}"

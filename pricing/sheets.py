@@ -9,24 +9,24 @@ import csv
 import io
 import re
 import warnings
-import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pricing.cells import shown
 from pricing.currencies import Currency, currency
 from pricing.faults import Fault, PriceError
+from pricing.workbook_parts import WorkbookError, check_parts, hidden_rows
 
 MAX_BYTES = 5_000_000
-MAX_UNPACKED_BYTES = 50_000_000
 MAX_ROWS = 10_000
 MAX_COLUMNS = 64
 _DELIMITERS = (",", ";", "\t")
 _LOCALE = re.compile(r"\[\$([^\]-]*)(?:-[^\]]*)?\]")  # [$₺-41F] is a sign in a language, [$-41F] a language alone
 _BRACKETS = re.compile(r"\[[^\]]*\]")
 _ESCAPED = re.compile(r'\\(.)|"([^"]*)"|[_*].')
+_SCALED = re.compile(r"[0#?],+(?![0#?,])")  # a comma behind the last digit of a format divides by a thousand
 
 
 @dataclass(frozen=True)
@@ -50,15 +50,24 @@ BLANK = Cell(None, "")
 Line = tuple[int, list[Cell]]
 
 
-def read_lines(data: bytes, name: str, known: frozenset[str], sheet: str | None = None) -> list[Line]:
-    """(line number, cells) of each row that is not blank, the header first; known: column names, in lower case.
+class Lines(NamedTuple):
+    """(line number, cells) of each row that is not blank, the header first. hidden: the numbers of those that the
+    workbook does not show."""
+
+    rows: list[Line]
+    hidden: tuple[int, ...]
+
+
+def read_lines(data: bytes, name: str, known: frozenset[str], sheet: str | None = None) -> Lines:
+    """known: column names, in lower case.
 
     sheet: of a workbook with several. Raises PriceError: not a CSV or XLSX, too large, or too many rows.
     """
     if len(data) > MAX_BYTES:
         raise _refused(name, f"is larger than {MAX_BYTES // 1_000_000} MB, too large for a price list; split it")
+    unseen: set[int] = set()
     if data.startswith(b"PK\x03\x04"):
-        lines = _workbook(data, name, sheet)
+        lines = _workbook(data, name, sheet, unseen)
     elif data.startswith(b"\xd0\xcf\x11\xe0"):
         raise _refused(name, "is an old .xls workbook or has a password; save it as .xlsx without one, or as CSV")
     elif sheet is not None:
@@ -74,7 +83,7 @@ def read_lines(data: bytes, name: str, known: frozenset[str], sheet: str | None 
         found.append((number, cells))
     if not found:
         raise _refused(name, "is empty; its first row holds the names of the columns")
-    return found
+    return Lines(found, tuple(number for number, _ in found if number in unseen))
 
 
 def _refused(name: str, message: str, line: int = 1) -> PriceError:
@@ -82,7 +91,7 @@ def _refused(name: str, message: str, line: int = 1) -> PriceError:
 
 
 def _text_lines(data: bytes, name: str, known: frozenset[str]) -> Iterator[Line]:
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")) or _every_second_is_zero(data):
         raise _refused(name, "is UTF-16 text; save it as CSV UTF-8")
     try:
         text = data.decode("utf-8-sig")
@@ -112,6 +121,12 @@ def _text_lines(data: bytes, name: str, known: frozenset[str]) -> Iterator[Line]
         raise _refused(name, f"is not valid CSV ({error})", line) from error
 
 
+def _every_second_is_zero(data: bytes) -> bool:
+    """UTF-16 that does not say so: Latin letters have a zero byte each there."""
+    halves = data[:200:2], data[1:200:2]
+    return any(half.count(0) > len(half) / 2 for half in halves) and len(data) > 1
+
+
 def _delimiter(text: str, known: frozenset[str]) -> str:
     """The one that makes the most column names of the first line; a sniffer would take a decimal comma for one."""
     first = next((line for line in text.splitlines() if line.strip()), "")
@@ -126,14 +141,10 @@ def _delimiter(text: str, known: frozenset[str]) -> str:
     return max(_DELIMITERS, key=names)
 
 
-def _workbook(data: bytes, name: str, sheet: str | None) -> Iterator[Line]:
+def _workbook(data: bytes, name: str, sheet: str | None, unseen: set[int]) -> Iterator[Line]:
+    """unseen: filled with the numbers of the hidden rows."""
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as parts:
-            if sum(part.file_size for part in parts.infolist()) > MAX_UNPACKED_BYTES:
-                raise _refused(name, f"unpacks to more than {MAX_UNPACKED_BYTES // 1_000_000} MB; split it")
-            # No workbook has one, and entities are how a small file becomes an endless one.
-            if any(b"<!DOCTYPE" in parts.read(part) for part in parts.infolist() if part.filename.endswith("xml")):
-                raise _refused(name, "holds a document type definition, which no workbook needs; save it again")
+        check_parts(data)
         # Imported here: only who imports a workbook pays for it.
         from openpyxl import load_workbook
 
@@ -146,6 +157,8 @@ def _workbook(data: bytes, name: str, sheet: str | None) -> Iterator[Line]:
             ]
             title = _sheet([page.title for page in books[0].worksheets], name, sheet)
             pages = [book[title] for book in books]
+            with pages[0]._get_source() as source:
+                unseen |= hidden_rows(source.read())
             for page in pages:
                 page.reset_dimensions()  # what a file says of its own size may be wrong, and rows would be lost
             both = (page.iter_rows(max_col=MAX_COLUMNS) for page in pages)
@@ -154,11 +167,19 @@ def _workbook(data: bytes, name: str, sheet: str | None) -> Iterator[Line]:
                     yield line, [_cell(cell, source) for cell, source in zip(cells, sources, strict=True)]
     except PriceError:
         raise
+    except WorkbookError as error:
+        raise _refused(name, str(error), error.line) from error
     except Exception as error:  # a broken file breaks openpyxl in many ways, and all of them are the file's
+        if b"xl/chartsheets/" in data:  # names of parts are not packed
+            raise _refused(
+                name, "has a chart sheet that cannot be read; save the sheet of prices alone, or as CSV"
+            ) from error
         raise _refused(name, f"cannot be read as a workbook ({type(error).__name__}); save it again") from error
 
 
 def _sheet(names: list[str], file: str, wanted: str | None) -> str:
+    if not names:
+        raise _refused(file, "has no sheet with rows; save the prices as a sheet of their own, or as CSV")
     if wanted is not None and wanted not in names:
         raise _refused(file, f"has no sheet {shown(wanted)}; its sheets are {', '.join(map(shown, names))}")
     if wanted is None and len(names) > 1:
@@ -190,8 +211,12 @@ def _cell(cell: Any, source: Any) -> Cell:
 
 
 def _number_cell(value: int | float, number_format: str) -> Cell:
-    if "%" in _ESCAPED.sub("", number_format):
+    plain = _ESCAPED.sub("", number_format)
+    if "%" in plain:
         return Cell(None, f"{value:%}", fault=f"is a percentage ({value:%}) and no figure of a price list")
+    if _SCALED.search(_BRACKETS.sub("", plain)):
+        said = f"holds {value!r} and is shown in thousands or millions, by its number format {shown(number_format)}"
+        return Cell(None, repr(value), fault=f"{said}; give the cell a format that shows the price itself")
     name = format_currency_name(number_format)
     if not name:
         return Cell(value, repr(value))

@@ -5,27 +5,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
 from pricing import finance
-from pricing.bill import LINES, RUNNING, Bill, api_bill, cloud_bill, owned_bill
+from pricing.bill import LINES, RUNNING, TAXED, Bill, api_bill, cloud_bill, owned_bill
 from pricing.columns import Array, Numbers
 from pricing.demand import Demand, demand, first
 from pricing.scenario import ARMS, Arm, Scenario
 from pricing.tokens import TokenCosts, token_costs
 
+Verdict = Literal["gain", "late", "even", "loss"]
 ONE_OFF = "one_off"
 UPKEEP = "upkeep"
 TAX = "tax"
 BEHIND = (UPKEEP, TAX, ONE_OFF)
+MACHINES = ("replicas", "at_work", "gpus", "busy_share")
 
 
 @dataclass(frozen=True)
 class Costed:
     """One option decoded one way, all draws: lines by name, [draws, months] each, tax and speculation's own costs in
-    them. `flows`: cash out by month, [draws, months + 1], today first; `total`: their sum, [draws]."""
+    them. `flows`: cash out by month, [draws, months + 1], today first; `total`: their sum, [draws]. beyond: of
+    reservations, to be paid after the term, [draws]; it is in no total."""
 
     option: str
     kind: str
@@ -34,6 +37,7 @@ class Costed:
     lines: Bill
     gpus: Array
     flows: Array
+    beyond: Array
 
     @property
     def total(self) -> Array:
@@ -61,21 +65,26 @@ def cost_options(scenario: Scenario, draws: Mapping[str, Sequence[float]] | None
 def _costed(x: Numbers, name: str, kind: str, arm: Arm, need: Demand, bill: Bill) -> Costed:
     nothing = x.nothing(need.requests.shape[1])
     gpus = bill.pop("gpus") + nothing
+    beyond = (bill.pop("beyond", nothing) * (1 + x("tax_share"))).sum(axis=1)
     lines = {line: (bill[line] + nothing if line in bill else nothing) for line in LINES}
     lines[UPKEEP], lines[ONE_OFF] = nothing, nothing.copy()
+    pilot = nothing.copy()
     if arm == "speculative" and kind != "api":
         lines[UPKEEP] = x("speculation.upkeep_per_month") + nothing
-        once = x("speculation.engineering_weeks") * x("speculation.per_engineering_week") + x("speculation.pilot")
-        lines[ONE_OFF][:, :1] += once
-    # What is sold is not taxed as a bill is.
-    lines[TAX] = x("tax_share") * (sum(lines[line] for line in (*RUNNING, "capex", UPKEEP)))
-    return Costed(name, kind, arm, need, lines, gpus, _flows(x, lines))
+        pilot[:, :1] += x("speculation.pilot")
+        lines[ONE_OFF][:, :1] += x("speculation.engineering_weeks") * x("speculation.per_engineering_week")
+        lines[ONE_OFF] += pilot
+    # Payroll and what is sold have no tax.
+    early = x("tax_share") * (lines["capex"] + pilot)
+    late = x("tax_share") * sum(lines[line] for line in TAXED)
+    lines[TAX] = early + late
+    return Costed(name, kind, arm, need, lines, gpus, _flows(lines, early, late), beyond)
 
 
-def _flows(x: Numbers, lines: Bill) -> Array:
+def _flows(lines: Bill, early_tax: Array, late_tax: Array) -> Array:
     """[draws, months + 1]: what is bought is paid at a month's beginning, all else at its end; tax with its bill."""
-    early = lines["capex"] * (1 + x("tax_share")) + lines[ONE_OFF]
-    late = sum(lines[line] for line in (*RUNNING, UPKEEP)) * (1 + x("tax_share")) + lines["residual"]
+    early = lines["capex"] + lines[ONE_OFF] + early_tax
+    late = sum(lines[line] for line in (*RUNNING, UPKEEP, "residual")) + late_tax
     draws, months = early.shape
     flows = pd.DataFrame(0.0, index=range(draws), columns=range(months + 1)).to_numpy().copy()
     flows[:, :-1] += early
@@ -86,8 +95,10 @@ def _flows(x: Numbers, lines: Bill) -> Array:
 @dataclass(frozen=True)
 class Option:
     """One option decoded one way. Money in the scenario's currency. monthly and yearly: a row a month or year, with
-    requests, tokens, replicas, gpus, busy_share, the lines of the bill and `total`. npv_of_cost: at the cost of
-    capital. tokens: of the whole term."""
+    requests, tokens, replicas, at_work (of them, in the mean hour of service), gpus, busy_share, the lines of the bill
+    and `total`. busy_share: while the service is on, of the time of all GPUs that are paid for, spare and idle ones
+    among them. npv_of_cost: at the cost of capital. tokens: of the whole term. beyond_term: what its reservations still
+    cost after the term, with tax; a liability that is in no total."""
 
     name: str
     kind: str
@@ -98,6 +109,7 @@ class Option:
     monthly: pd.DataFrame
     yearly: pd.DataFrame
     flows: tuple[float, ...]
+    beyond_term: float
 
     @property
     def title(self) -> str:
@@ -107,8 +119,10 @@ class Option:
 @dataclass(frozen=True)
 class Choice:
     """`option` in place of `instead_of`: positive is a gain, negative a loss, and neither is hidden. saving_share: of
-    the total. npv: at the cost of capital. irr: a year; None where flows never change sign. payback in weeks: 0 where
-    nothing is paid in advance, None where it never comes back within the term."""
+    the total. npv: at the cost of capital. irr: a year; None where nothing is paid in advance, where no rate or no
+    single one makes the flows worth nothing (they and their sums change sign never or more than once), where all but
+    everything is lost, and beyond what floats hold. payback in weeks: 0 where nothing has to come back, None where it
+    does not for good within the term; the discounted one is never before the other."""
 
     option: str
     instead_of: str
@@ -120,12 +134,22 @@ class Choice:
     discounted_payback_weeks: float | None
     flows: tuple[float, ...]
 
+    @property
+    def verdict(self) -> Verdict:
+        """To the cent; "late" is a saving that today's value makes a loss."""
+        saving, npv = round(self.saving, 2), round(self.npv, 2)
+        if saving < 0:
+            return "loss"
+        if npv < 0:
+            return "late"
+        return "gain" if npv > 0 else "even"
+
 
 @dataclass(frozen=True)
 class Tco:
-    """All options of a scenario, cheapest first by present value; what speculation is worth in each, and what each
-    speculative option is worth in place of each other. break_even: requests a day from which an own fleet costs less
-    than an API."""
+    """All options of a scenario, cheapest first by present value; speculation: what it is worth in each; choices: what
+    each one's best arm is worth in place of each other's. From what demand on one is cheaper is asked of
+    `pricing.break_even`, which takes many such calculations."""
 
     scenario: Scenario
     options: tuple[Option, ...]
@@ -175,19 +199,21 @@ def choose(option: Option, instead_of: Option, yearly_rate: float) -> Choice:
 
 def _option(scenario: Scenario, costed: Costed) -> Option:
     need = costed.demand
+    at_work, gone = need.busy_share * need.replicas, 0 * need.requests
     columns = {
         "requests": need.requests,
         "input_tokens": need.input_tokens,
         "cached_input_tokens": need.cached_input_tokens,
         "output_tokens": need.output_tokens,
         "replicas": need.replicas,
+        "at_work": at_work,
         "gpus": costed.gpus,
-        "busy_share": need.busy_share,
+        "busy_share": at_work * scenario.serving.gpus_per_replica.value / costed.gpus if costed.kind != "api" else gone,
         **{line: costed.lines[line] for line in (*LINES, *BEHIND)},
     }
     monthly = pd.DataFrame({name: (values + 0 * need.requests)[0] for name, values in columns.items()})
     if costed.kind == "api":
-        monthly[["replicas", "gpus", "busy_share"]] = float("nan")
+        monthly[list(MACHINES)] = float("nan")
     monthly.insert(0, "month", range(1, len(monthly) + 1))
     monthly["total"] = monthly[[*LINES, *BEHIND]].sum(axis=1)
     flows = tuple(float(flow) for flow in costed.flows[0])
@@ -202,12 +228,13 @@ def _option(scenario: Scenario, costed: Costed) -> Option:
         monthly=monthly,
         yearly=_yearly(monthly),
         flows=flows,
+        beyond_term=float(costed.beyond[0]),
     )
 
 
 def _yearly(monthly: pd.DataFrame) -> pd.DataFrame:
-    """Money, requests and tokens are sums; replicas, GPUs and busy share are means."""
-    means = ["replicas", "gpus", "busy_share"]
+    """Money, requests and tokens are sums; what is of machines are means."""
+    means = list(MACHINES)
     names = [name for name in monthly.columns if name != "month"]
     # [years, 12, columns]; grouping by year does the same and takes ten times as long, which a slider would show.
     months = monthly[names].to_numpy(dtype=float).reshape(-1, 12, len(names))
@@ -244,32 +271,3 @@ def _tokens(scenario: Scenario, costed: Costed, total: float) -> TokenCosts:
         english_tokens_per_word=word(work.english_tokens_per_word),
         turkish_tokens_per_word=word(work.turkish_tokens_per_word),
     )
-
-
-def break_even_requests_per_day(
-    scenario: Scenario, option: str, instead_of: str, arm: Arm = "speculative"
-) -> float | None:
-    """Requests a day from which `option` costs less over the term than `instead_of`, all else as it is; None where it
-    does at no scale from a thousandth to a thousand times the scenario's, 0 where it does at all of them. Fleets grow
-    in whole machines, so this is the last crossing: beyond it, it stays cheaper."""
-    scale = [10 ** (power / 100) for power in range(-300, 301)]
-    own = scenario.workload.requests_per_day.value
-    costs = {
-        (c.option, c.arm): c for c in cost_options(scenario, {"workload.requests_per_day": [own * s for s in scale]})
-    }
-
-    def total(name: str) -> Array:
-        costed = costs.get((name, arm)) or costs.get((name, "plain"))
-        if costed is None:
-            raise ValueError(f"no option is called {name}; there are " + ", ".join(o.name for o in scenario.options))
-        return costed.total
-
-    gap = [float(g) for g in total(instead_of) - total(option)]
-    cheaper = [g > 0 for g in gap]
-    if not cheaper[-1]:
-        return None
-    if all(cheaper):
-        return 0.0
-    at = len(cheaper) - 1 - cheaper[::-1].index(False)  # the last scale at which it is not
-    share = -gap[at] / (gap[at + 1] - gap[at])
-    return own * (scale[at] + share * (scale[at + 1] - scale[at]))

@@ -6,45 +6,18 @@ is calculated is calculated in `demand`, `bill` and `tco`; a test evaluates ever
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pricing.bill import RUNNING
+from pricing.bill import RUNNING, TAXED
 from pricing.columns import Numbers
 from pricing.demand import demand, first
 from pricing.figure import Figure
-from pricing.load import busy_limit
-from pricing.scenario import Api, Arm, Cloud, Owned, Scenario
+from pricing.scenario import Arm, Cloud, Owned, Scenario
+from pricing.service_level import busy_limit
 from pricing.tco import Costed, Tco, cost_options
-
-_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_0-9]+)*")
-_SHOWN = (("*", "×"), ("/", "÷"), (" - ", " − "))
-
-
-@dataclass(frozen=True)
-class Step:
-    """name = value `unit`, by `formula`; `unit` is "money" for an amount in the scenario's currency. note: what the
-    formula leaves to say. An empty formula: the value comes from more months than a line can hold, as the note says."""
-
-    name: str
-    value: float
-    unit: str
-    formula: str
-    note: str = ""
-
-    @property
-    def uses(self) -> tuple[str, ...]:
-        """Names in the formula, in their order, once each; `ceil` is none."""
-        return tuple(dict.fromkeys(name for name in _NAME.findall(self.formula) if name not in ("ceil", "e6")))
-
-    @property
-    def shown(self) -> str:
-        """The formula for people."""
-        text = self.formula
-        for plain, sign in _SHOWN:
-            text = text.replace(plain, sign)
-        return re.sub(r"\bceil\b", "round up", text)
+from pricing.why_bill import Step as Step
+from pricing.why_bill import api_steps, cloud_steps, owned_steps
 
 
 @dataclass(frozen=True)
@@ -86,11 +59,11 @@ def why(made: Tco, option: str, arm: Arm = "speculative") -> Derivation:
     at = next(i for i, o in enumerate(scenario.options) if o.name == option)
     kind = scenario.options[at]
     if isinstance(kind, Cloud):
-        steps += _cloud(kind, at, costed)
+        steps += cloud_steps(scenario, kind, at, costed)
     elif isinstance(kind, Owned):
-        steps += _owned(scenario, kind, at - len(scenario.cloud), costed)
+        steps += owned_steps(scenario, kind, at - len(scenario.cloud), costed)
     else:
-        steps += _api(kind, at - len(scenario.cloud) - len(scenario.owned), costed)
+        steps += api_steps(kind, at - len(scenario.cloud) - len(scenario.owned), costed)
     steps += _ends(made, costed)
     by_name = {step.name: step for step in steps}
     figures = scenario.figures()
@@ -102,22 +75,25 @@ def _demand(scenario: Scenario, arm: Arm) -> Iterator[Step]:
     x = Numbers(scenario)
     need = demand(scenario, x, arm)
     speed, slower = f"serving.{arm}", " * (1 - speculation.capacity_share_taken)" if arm == "speculative" else ""
+    reading = f"({speed}.input_tokens_per_second * serving.speed_factor)"
     seconds = need.seconds
     yield Step(
         "input_s",
         first(seconds.input),
         "s",
-        f"workload.input_tokens * (1 - workload.cached_input_share) / {speed}.input_tokens_per_second",
+        f"workload.input_tokens * (1 - workload.cached_input_share) / {reading}",
     )
     yield Step(
         "cached_input_s",
         first(seconds.cached_input),
         "s",
-        "workload.input_tokens * workload.cached_input_share * serving.cached_input_cost_share"
-        f" / {speed}.input_tokens_per_second",
+        f"workload.input_tokens * workload.cached_input_share * serving.cached_input_cost_share / {reading}",
     )
     yield Step(
-        "output_s", first(seconds.output), "s", f"workload.output_tokens / ({speed}.output_tokens_per_second{slower})"
+        "output_s",
+        first(seconds.output),
+        "s",
+        f"workload.output_tokens / ({speed}.output_tokens_per_second * serving.speed_factor{slower})",
     )
     yield Step("request_s", first(seconds.total), "s of one replica", "input_s + cached_input_s + output_s")
     rate = first(need.busy_share * need.replicas / seconds.total)
@@ -131,27 +107,30 @@ def _demand(scenario: Scenario, arm: Arm) -> Iterator[Step]:
     yield Step(
         "replicas_at_work", first(need.busy_share * need.replicas), "replicas", "requests_per_second * request_s"
     )
-    if scenario.load_curve:
+    limit = "serving.busy_limit"
+    if scenario.serving.p95_target_s is not None:
+        measured = bool(scenario.load_curve.get(arm))
+        if not measured:
+            alone = first(x("serving.requests_at_once") * seconds.total)
+            yield Step("alone_s", alone, "s", "serving.requests_at_once * request_s", "without waiting")
         yield Step(
-            "busy_limit",
-            first(busy_limit(scenario, arm, x)),
+            "busy_limit_at_p95" if measured else "busy_limit_of_queue",
+            first(busy_limit(scenario, arm, x, seconds.total)),
             "share",
             "",
             f"read off the load curve at P95 = {scenario.serving.p95_target_s.value:g} s"
-            if scenario.serving.p95_target_s
-            else "",
+            if measured
+            else "serving.busy_limit, or less where Erlang's formula says that 5 % would wait longer than the target "
+            "leaves beside alone_s",
         )
-        limit = "busy_limit"
-    else:
-        limit = "serving.busy_limit"
+        limit = "busy_limit_at_p95" if measured else "busy_limit_of_queue"
     yield Step(
         "replicas",
         first(need.replicas),
         "replicas",
-        f"ceil(replicas_at_work * workload.peak_factor / {limit}) + serving.spare_replicas",
+        f"max(1, ceil(replicas_at_work * workload.peak_factor / {limit})) + serving.spare_replicas",
         "for the busiest hour, P95 kept, and spare ones",
     )
-    yield Step("busy_share", first(need.busy_share), "share", "replicas_at_work / replicas")
     yield Step("requests", first(need.requests), "a month", "workload.requests_per_day * 365 / 12")
 
 
@@ -163,83 +142,6 @@ def _tokens_only(scenario: Scenario, costed: Costed) -> Iterator[Step]:
         ("output", costed.demand.output_tokens, "workload.output_tokens"),
     ):
         yield Step(f"{name}_tokens", first(tokens), "a month", f"requests * {formula}")
-
-
-def _cloud(option: Cloud, i: int, costed: Costed) -> Iterator[Step]:
-    at, parts = f"cloud.{i}", []
-    for j, part in enumerate(option.parts):
-        own = f"{at}.parts.{j}"
-        hours = "8760 / 12 * workload.hours_on_share" if part.by_the_hour else "8760 / 12"
-        replicas = f"ceil(replicas * {own}.fleet_share / (1 - {own}.interruption_share))"
-        rented = f"ceil({replicas} * serving.gpus_per_replica / {at}.gpus_per_instance) * {at}.gpus_per_instance"
-        parts.append(f"{rented} * {own}.per_gpu_hour * {hours}")
-    kinds = ", ".join(part.commitment for part in option.parts)
-    yield Step("compute", first(costed.lines["compute"]), "money", " + ".join(parts), f"{kinds}; the first month")
-    yield Step("storage", first(costed.lines["storage"]), "money", f"{at}.storage_per_month")
-    yield Step("egress", first(costed.lines["egress"]), "money", f"requests / 1e6 * {at}.egress_per_million_requests")
-    yield Step("support", first(costed.lines["support"]), "money", f"compute * {at}.support_share")
-
-
-def _owned(scenario: Scenario, option: Owned, i: int, costed: Costed) -> Iterator[Step]:
-    at, gpus = f"owned.{i}", first(costed.gpus)
-    at_work = first(costed.demand.busy_share * costed.demand.replicas)
-    busy = at_work * scenario.workload.hours_on_share.value * scenario.serving.gpus_per_replica.value / gpus
-    yield Step(
-        "servers",
-        gpus / option.gpus_per_server.value,
-        "servers",
-        f"ceil(replicas * serving.gpus_per_replica / {at}.gpus_per_server)",
-        "in the first month",
-    )
-    yield Step(
-        "capex",
-        first(costed.lines["capex"]),
-        "money",
-        f"servers * ({at}.price * (1 + {at}.network_share) + {at}.install)",
-        "bought at the beginning",
-    )
-    yield Step(
-        "server_busy_share",
-        busy,
-        "share",
-        f"replicas_at_work * workload.hours_on_share * serving.gpus_per_replica / (servers * {at}.gpus_per_server)",
-    )
-    yield Step(
-        "energy",
-        first(costed.lines["energy"]),
-        "money",
-        f"servers * ({at}.idle_kw + ({at}.active_kw - {at}.idle_kw) * server_busy_share) * {at}.pue"
-        f" * 8760 / 12 * {at}.per_kwh",
-    )
-    yield Step(
-        "colocation",
-        first(costed.lines["colocation"]),
-        "money",
-        f"servers * {at}.active_kw * {at}.colocation_per_kw_month",
-    )
-    yield Step("staff", first(costed.lines["staff"]), "money", f"{at}.staff_fte * {at}.per_fte_year / 12")
-    yield Step(
-        "support", first(costed.lines["support"]), "money", f"servers * {at}.price * {at}.support_share_per_year / 12"
-    )
-    yield Step(
-        "licences",
-        first(costed.lines["licences"]),
-        "money",
-        f"servers * {at}.gpus_per_server * {at}.licence_per_gpu_year / 12",
-    )
-
-
-def _api(option: Api, i: int, costed: Costed) -> Iterator[Step]:
-    at = f"api.{i}"
-    cached = "cached_input_per_million" if option.cached_input_per_million is not None else "input_per_million"
-    yield Step(
-        "tokens",
-        first(costed.lines["tokens"]),
-        "money",
-        f"(input_tokens * {at}.input_per_million + cached_input_tokens * {at}.{cached}"
-        f" + output_tokens * {at}.output_per_million) / 1e6",
-        "the first month",
-    )
 
 
 def _ends(made: Tco, costed: Costed) -> Iterator[Step]:
@@ -256,9 +158,17 @@ def _ends(made: Tco, costed: Costed) -> Iterator[Step]:
             "once, at the start",
         )
         bills.append("upkeep")
+    taxed = [line for line in bills if line in TAXED]
+    wages = [line for line in bills if line not in TAXED]
     running = sum(first(costed.lines[line]) for line in bills)
-    taxed = running * (1 + scenario.tax_share.value)
-    yield Step("running", taxed, "money", f"({' + '.join(bills)}) * (1 + tax_share)", "the first month's bill")
+    running += scenario.tax_share.value * sum(first(costed.lines[line]) for line in taxed)
+    formula = " + ".join([f"({' + '.join(taxed)}) * (1 + tax_share)", *wages])
+    yield Step("running", running, "money", formula, "the first month's bill; wages have no tax")
+    if option.beyond_term:
+        yield Step(
+            "beyond_term", option.beyond_term, "money", "",
+            "still owed for reservations after the term, with tax; in no total",
+        )  # fmt: skip
     yield Step(
         "total", option.total, "money", "", f"all bills of {scenario.years} years, what was bought and sold in them"
     )

@@ -21,6 +21,11 @@ def form_view(elem_id: str) -> gr.HTML:
     return json_view(("scenario_form.js", "scenario_table.js"), elem_id=elem_id, labels=NO_LABELS)
 
 
+def rates_view(elem_id: str) -> gr.HTML:
+    """value: `shown_in.form(...)`. Events: rate {...}, bulletin {currency, kind, base64}, own."""
+    return json_view(("rates_form.js",), elem_id=elem_id, labels=NO_LABELS)
+
+
 def sent_view(elem_id: str) -> gr.HTML:
     """What the form was last changed to, as its value; events: edit, at once, and settle, at rest."""
     return json_view(("scenario_sent.js",), elem_id=elem_id, labels=NO_LABELS, elem_classes=OFFSTAGE)

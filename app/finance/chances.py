@@ -9,6 +9,7 @@ from app.catalogue import Words
 from app.components.finance_views import blocks
 from app.finance import sensitivity_sheets, tco_charts
 from app.finance.desk import Desk, Now
+from app.finance.faults import told as refusal
 from app.finance.shown import number
 from pricing.sensitivity import Chances, monte_carlo, ranges
 
@@ -77,7 +78,9 @@ def shown(desk: Desk, words: Words) -> tuple[Any, Any]:
         told = words("chances_idle", n=number(DRAWS, words, 6)) if desk.chances is None else words("chances_stale")
         return blocks({"type": "text", "text": told, "tone": "small"}), None
     if mine.error is not None:
-        return blocks({"type": "text", "text": words("fault_too_large"), "tone": "fault"}), None
+        refused = isinstance(mine.error, ValueError)  # a draw that cannot be served; else beyond what floats hold
+        text = refusal(str(mine.error), "", words) if refused else words("fault_too_large")
+        return blocks({"type": "text", "text": text, "tone": "fault"}), None
     stopped = mine.draws < DRAWS
     note = (
         {"type": "text", "text": words("chances_stopped", n=number(mine.draws, words, 6)), "tone": "small"}

@@ -1,6 +1,5 @@
 """What all charts of the finance tabs share, and the Cost tab's own. Data never stand on an axis as categories."""
 
-import math
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -13,7 +12,7 @@ from app.finance import shown
 from app.finance.cost_sheets import arms_of
 from app.finance.desk import Now
 from app.finance.load_curve import LoadLine
-from pricing import PriceTable
+from pricing import Exchange
 from pricing.bill import LINES
 from pricing.rows import PriceRow
 from pricing.tco import BEHIND
@@ -179,45 +178,70 @@ def load(lines: list[LoadLine], now: Now, words: Words) -> go.Figure:
     return figure
 
 
-def prices(rows: Sequence[PriceRow], now: Now, words: Words, today: date) -> go.Figure:
-    """Price per GPU-hour, a line a GPU, a mark a price: shape says how it is bought, an empty one that it is stale."""
-    names = sorted({row.gpu_key for row in rows}, reverse=True)
+def on_axis(rows: Sequence[PriceRow], to: Exchange | None) -> tuple[str, list[tuple[PriceRow, float]]]:
+    """(currency, prices per GPU-hour in it): what the reader asked for where its rates reach no fewer prices than stand
+    there without, else USD, else the one that most are in. A price of another currency stands there at a rate that was
+    given, or not at all."""
+    known = [row.currency for row in rows]
+    currency = "USD" if "USD" in known else max(sorted({*known}), key=known.count, default="USD")
+    if to is not None:
+        reached = sum(to.reaches(one) for one in known)
+        currency = to.currency if reached >= known.count(currency) else currency
+    at = to if to is not None and to.currency == currency else None
+    found = []
+    for row in rows:
+        if row.currency == currency:
+            found.append((row, row.per_gpu_hour))
+        elif at is not None and at.reaches(row.currency):
+            found.append((row, at.price(row.per_gpu_hour, row.currency).amount))
+    return currency, found
+
+
+def prices(
+    rows: Sequence[PriceRow], now: Now, words: Words, today: date, to: Exchange | None = None
+) -> go.Figure | None:
+    """Price per GPU-hour, a line a GPU, a mark a price: shape says how it is bought, an empty one that it is stale.
+    None where no price can stand on the axis."""
+    currency, points = on_axis(rows, to)
+    if not points:
+        return None
+    names = sorted({row.gpu_key for row, _ in points}, reverse=True)
     figure = bare(words, 110 + 30 * max(3, len(names)))
-    for at, commitment in enumerate(SYMBOLS):
-        colour = COLOURS[at % len(COLOURS)]
+    for i, commitment in enumerate(SYMBOLS):
+        colour = COLOURS[i % len(COLOURS)]
         for stale in (False, True):
-            mine = [row for row in rows if row.commitment == commitment and row.is_stale(today) == stale]
+            mine = [(r, x) for r, x in points if r.commitment == commitment and r.is_stale(today) == stale]
             if not mine:
                 continue
             name = words.name("commitment", commitment)
             symbol = SYMBOLS[commitment] + ("-open" if stale else "")
             figure.add_scatter(
-                x=[row.usd_per_gpu_hour for row in mine],
-                y=[names.index(row.gpu_key) for row in mine],
+                x=[amount for _, amount in mine],
+                y=[names.index(row.gpu_key) for row, _ in mine],
                 mode="markers",
                 name=name,
                 legendgroup=commitment,
-                showlegend=not any(row.commitment == commitment and not row.is_stale(today) for row in rows)
+                showlegend=not any(r.commitment == commitment and not r.is_stale(today) for r, _ in points)
                 or not stale,
                 marker={"color": colour, "symbol": symbol, "size": 9, "line": {"width": 1.5, "color": colour}},
-                text=[_offer(row, words) for row in mine],
+                text=[_offer(row, amount, currency, words) for row, amount in mine],
                 hovertemplate="%{text}<extra></extra>",
             )
-    if now.scenario.currency == "USD":
+    own = now.scenario.currency
+    at = to if to is not None and to.currency == currency else None
+    if own == currency or (at is not None and at.reaches(own)):
         for option in now.scenario.cloud:
             for part in option.parts:
-                figure.add_vline(x=part.per_gpu_hour.value, line={"color": AMBER, "width": 1.5, "dash": "dash"})
+                paid = part.per_gpu_hour.value if at is None else at.price(part.per_gpu_hour.value, own).amount
+                figure.add_vline(x=paid, line={"color": AMBER, "width": 1.5, "dash": "dash"})
     named(figure, "y", names)
-    numbers(figure, "x", words("axis_price"), tickprefix="$", rangemode="tozero")
+    numbers(figure, "x", words("axis_price_in", m=currency), tickprefix=shown.symbol(currency), rangemode="tozero")
     return figure
 
 
-def _offer(row: PriceRow, words: Words) -> str:
+def _offer(row: PriceRow, amount: float, currency: str, words: Words) -> str:
     offer = " · ".join(filter(None, (row.provider, row.instance, words.name("commitment", row.commitment), row.region)))
-    price = shown.unit_price(row.usd_per_gpu_hour, "USD", words)
+    price = shown.unit_price(row.per_gpu_hour, row.currency, words)
+    if row.currency != currency:
+        price += f" = {shown.unit_price(amount, currency, words)}"
     return f"{plain_text(offer)}<br>{price} · {words('label_quoted')}, {row.as_of}"
-
-
-def in_dollars(table: PriceTable) -> list[PriceRow]:
-    """Rows that can stand on one axis."""
-    return [row for row in table if row.usd_per_gpu_hour is not None and math.isfinite(row.usd_per_gpu_hour)]

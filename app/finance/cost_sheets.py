@@ -9,6 +9,8 @@ from app.finance import shown
 from app.finance.desk import Desk, Now
 from app.finance.form_view import fault_lines
 from app.finance.load_curve import LoadLine
+from pricing import Exchange
+from pricing.demand import service_levels
 from pricing.scenario import Api, Cloud, Owned, Scenario
 from pricing.tco import Option, Tco
 from pricing.tokens import TokenCosts
@@ -35,6 +37,7 @@ def head(desk: Desk, words: Words) -> dict[str, Any]:
         {"type": "title", "text": f"{title} {case}".strip()},
         {"type": "text", "text": scenario.about} if scenario.about.strip() else None,
         {"type": "text", "text": rests_on(scenario, words), "tone": "small"},
+        *_service(scenario, words),
         *_faults(desk, words),
     )
 
@@ -44,6 +47,24 @@ def _faults(desk: Desk, words: Words) -> Iterator[dict[str, Any]]:
         yield {"type": "text", "text": line, "tone": "fault"}
     if desk.faults and desk.now is not None:
         yield {"type": "text", "text": words("faults_stand"), "tone": "small"}
+
+
+def _service(scenario: Scenario, words: Words) -> Iterator[dict[str, Any]]:
+    """P95 in the busiest hour of both arms, and whether it keeps the target."""
+    levels = service_levels(scenario)
+    if not levels:
+        return
+    target = shown.number(levels[0].target_s, words, 3)
+    arms = ", ".join(f"{words(f'arm_{level.arm}')} {shown.number(level.p95_s, words, 3)}" for level in levels)
+    yield {"type": "text", "text": words("service_level", arms=arms, target=target), "tone": "small"}
+    for level in levels:
+        if not level.kept:
+            arm, seconds = words(f"arm_{level.arm}"), shown.number(level.p95_s, words, 3)
+            yield {
+                "type": "text",
+                "text": words("service_missed", arm=arm, seconds=seconds, target=target),
+                "tone": "loss",
+            }
 
 
 def rests_on(scenario: Scenario, words: Words) -> str:
@@ -61,8 +82,8 @@ def excluded(scenario: Scenario, words: Words) -> dict[str, Any]:
     return blocks({"type": "title", "text": words("excluded")}, {"type": "list", "items": items})
 
 
-def costs(now: Now, words: Words) -> dict[str, Any]:
-    """A card an option, the cheapest first."""
+def costs(now: Now, words: Words, to: Exchange | None = None) -> dict[str, Any]:
+    """A card an option, the cheapest first. to: another currency, whose amounts stand under their own."""
     cards = []
     for name in names(now.made):
         arms = arms_of(now.made, name)
@@ -72,12 +93,16 @@ def costs(now: Now, words: Words) -> dict[str, Any]:
                 "title": name,
                 "kind": words(f"kind_{next(iter(arms.values())).kind}"),
                 "sub": _bought(option, now.scenario, words),
-                "blocks": [_api_table(option, arms["plain"], now, words)]
+                "blocks": [_api_table(option, arms["plain"], now, to, words)]
                 if isinstance(option, Api)
-                else [_table(name, arms, now, words)],
+                else [_table(name, arms, now, to, words)],
             }
         )
-    return blocks({"type": "cards", "cards": cards})
+    own = now.scenario.currency
+    missing = None
+    if to is not None and not to.reaches(own):
+        missing = {"type": "text", "text": words("rates_unreached", own=own, currency=to.currency), "tone": "small"}
+    return blocks(missing, {"type": "cards", "cards": cards})
 
 
 def names(made: Tco) -> list[str]:
@@ -94,14 +119,14 @@ def with_arms(made: Tco) -> list[str]:
     return [name for name in names(made) if len(arms_of(made, name)) > 1]
 
 
-def _table(name: str, arms: dict[str, Option], now: Now, words: Words) -> dict[str, Any]:
+def _table(name: str, arms: dict[str, Option], now: Now, to: Exchange | None, words: Words) -> dict[str, Any]:
     plain, fast = arms["plain"].tokens, arms["speculative"].tokens
     rows = [
         {
             "cells": [
                 measure_name(measure, words),
-                _cell(name, "plain", measure, getattr(plain, measure), now, words),
-                _cell(name, "speculative", measure, getattr(fast, measure), now, words),
+                _cell(name, "plain", measure, getattr(plain, measure), now, to, words),
+                _cell(name, "speculative", measure, getattr(fast, measure), now, to, words),
                 change(name, measure, getattr(plain, measure), getattr(fast, measure), words),
             ],
             "tone": "first" if measure == MEASURES[0] else "",
@@ -118,10 +143,10 @@ def _table(name: str, arms: dict[str, Option], now: Now, words: Words) -> dict[s
     return {"type": "table", "name": name, "columns": columns, "rows": rows, "dense": True}
 
 
-def _api_table(option: Api, made: Option, now: Now, words: Words) -> dict[str, Any]:
+def _api_table(option: Api, made: Option, now: Now, to: Exchange | None, words: Words) -> dict[str, Any]:
     """An API has one way of decoding, its own."""
     rows: list[dict[str, Any]] = [
-        {"cells": [measure_name(m, words), _cell(option.name, "plain", m, getattr(made.tokens, m), now, words)]}
+        {"cells": [measure_name(m, words), _cell(option.name, "plain", m, getattr(made.tokens, m), now, to, words)]}
         for m in _known(made.tokens, made.tokens)
     ]
     rows[0]["tone"] = "first"
@@ -138,12 +163,13 @@ def _known(plain: TokenCosts, fast: TokenCosts) -> list[str]:
     return [m for m in MEASURES if getattr(plain, m) is not None or getattr(fast, m) is not None]
 
 
-def _cell(name: str, arm: str, measure: str, value: float | None, now: Now, words: Words) -> Any:
+def _cell(name: str, arm: str, measure: str, value: float | None, now: Now, to: Exchange | None, words: Words) -> Any:
     if value is None:
         return None
     told = f"{name}, {words(f'arm_{arm}')}: {measure_name(measure, words)}"
     price = shown.unit_price(value, now.scenario.currency, words)
-    return {"t": price, "why": ["token", name, arm, measure], "name": told}
+    cell = {"t": price, "why": ["token", name, arm, measure], "name": told}
+    return shown.also(cell, value, now.scenario.currency, to, words)
 
 
 def change(name: str, measure: str, plain: float | None, fast: float | None, words: Words) -> Any:
@@ -199,5 +225,13 @@ def load_table(lines: list[LoadLine], now: Now, words: Words) -> dict[str, Any]:
         {"text": "P95", "unit": words("unit_seconds")},
     ]
     table = {"type": "table", "name": "load", "columns": columns, "rows": rows, "dense": True}
-    told = {"type": "text", "text": words("load_told"), "tone": "small"}
+    told = {"type": "text", "text": _latency_told(lines, now, words), "tone": "small"}
     return blocks({"type": "fold", "name": "load", "title": words("load_points"), "blocks": [told, table]})
+
+
+def _latency_told(lines: list[LoadLine], now: Now, words: Words) -> str:
+    if now.scenario.load_curve:
+        return words("load_told_measured")
+    places = round(now.scenario.serving.requests_at_once.value)
+    alone = " / ".join(shown.number(places * line.request_s, words, 3) for line in lines)
+    return words("load_told", places=str(places), alone=f"{alone} {words('unit_seconds')}")

@@ -13,6 +13,7 @@ import numpy
 from app.catalogue import Words
 from app.finance import edits, faults
 from app.finance.shown import clean
+from pricing.exchange import Exchange
 from pricing.scenario import Scenario
 from pricing.scenario_file import MOST_BYTES, ScenarioError, load_scenario, parse_scenario, shipped_scenarios
 from pricing.tco import Tco, tco
@@ -49,6 +50,8 @@ class Desk:
     picks: dict[str, str] = field(default_factory=dict)
     other: Scenario | None = None
     """What the scenario is compared with; None: with itself as it was opened."""
+    to: Exchange | None = None
+    """The currency that amounts are shown in too, at the rates that the reader gave."""
     chances: Any = None
     """The Monte Carlo run that is under way or done."""
 

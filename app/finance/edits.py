@@ -12,12 +12,13 @@ from typing import Any, get_args
 from pydantic import ValidationError
 
 from app.catalogue import Words
-from app.finance.faults import reasons, told
-from app.finance.fields import YEARS, is_share
+from app.finance.faults import told
+from app.finance.fields import YEARS, is_share, unit
 from app.finance.shown import clean, exact
 from app.finance.typed import read_number
 from pricing.figure import Figure, Label
 from pricing.scenario import Scenario
+from pricing.scenario_faults import faults as faults_of
 
 LABELS: tuple[str, ...] = get_args(Label)
 CASES = ("best", "worst")
@@ -63,7 +64,7 @@ def _fitted(
         if isinstance(made, Scenario):
             return Applied(made, faults)
         refused = {
-            name: (path, sentence) for path, sentence in reasons(made)
+            name: (path, sentence) for path, sentence in faults_of(made)
             for name in kept if path == name or path.startswith(f"{name}.")
         }  # fmt: skip
         for name, (path, sentence) in refused.items():
@@ -77,7 +78,7 @@ def _fitted(
         if isinstance(made, Scenario):
             going[name] = change
         else:
-            sentence = next(reasons(made))[1]
+            sentence = faults_of(made)[0][1]
             faults.setdefault(f"{name}|value", told(sentence, name, words))
     for tried in (cases, {}):
         made = _with(base, going, tried)
@@ -111,7 +112,7 @@ def _figure(
             made[name] = None
             continue
         try:
-            made[name] = from_shown(path, read_number(fields[name], words))
+            made[name] = from_shown(path, read_number(fields[name], words, unit(path, base, words)))
         except ValueError as error:
             faults[f"{path}|{name}"] = str(error)
     if fields.get("label") in LABELS:
@@ -124,15 +125,16 @@ def _figure(
 
 
 def _by_hand(made: dict[str, Any], figure: Figure, path: str, fields: Mapping[str, Any], words: Words) -> None:
-    """What was measured or quoted was another number: one that is typed over it is assumed, and says what it was. Its
-    range grows to hold it."""
-    if "label" not in fields and figure.label != "assumed":
-        made["label"] = "assumed"
-        if "source" not in fields:
-            was = f"{words(f'label_{figure.label}')}: {figure.source}"
-            made["source"] = words("by_hand", value=exact(to_shown(path, figure.value), words), was=was)[
-                :_LONGEST_SOURCE
-            ]
+    """Another number than the source spoke of: an assumed one, which says what it was. Its range grows to hold it."""
+    told = words("by_hand", value=exact(to_shown(path, figure.value), words), was="{was}")
+    try:
+        changed = figure.changed(made["value"], told, words(f"label_{figure.label}"))
+    except ValidationError:
+        return  # no number that a scenario holds: it is refused by itself
+    if "label" not in fields:
+        made["label"] = changed.label
+    if "source" not in fields:
+        made["source"] = changed.source[:_LONGEST_SOURCE]
     if made["low"] is not None and made["high"] is not None and not {"low", "high"} & set(fields):
         made["low"], made["high"] = min(made["low"], made["value"]), max(made["high"], made["value"])
 
@@ -158,11 +160,11 @@ def _case(base: Scenario, case: str, edits: Edits, words: Words, faults: dict[st
             values.pop(path, None)
             continue
         try:
-            value = from_shown(path, read_number(fields[case], words))
+            value = from_shown(path, read_number(fields[case], words, unit(path, base, words)))
             base.with_values({path: value})
             values[path] = value
         except ValidationError as error:
-            where, sentence = next(reasons(error))
+            where, sentence = faults_of(error)[0]
             faults[f"{path}|{case}"] = told(sentence, where, words)
         except ValueError as error:
             faults[f"{path}|{case}"] = str(error)

@@ -2,13 +2,18 @@
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from app.catalogue import Words
+from app.finance import measured
 from app.finance.desk import Desk
+from app.finance.two_way import in_both, picked_option
 from pricing import PriceTable
-from pricing.scenario import Scenario
+from pricing.export.told_moved import sentences
+from pricing.export.words import Words as ExportWords
+from pricing.moved import NotComparableError, what_moved
+from pricing.scenario import Arm, Scenario
 from pricing.scenario_file import dump_scenario
 from pricing.sensitivity import Chances
 from pricing.tco import Tco
@@ -24,17 +29,24 @@ def exports(
     scenario: Scenario | None = None,
     case: Any = "base",
     prices: PriceTable | None = None,
+    measurements: Sequence[Mapping[str, object]] = (),
     chances: Sequence[Chances] = (),
+    changes: Sequence[str] = (),
+    tornado_of: str | None = None,
+    tornado_arm: Arm | None = None,
 ) -> list[File]:
     """(file name, MIME type, content) of every format, in the reader's language. scenario: the one that `tco` is of,
-    without its case's numbers (default: `tco`'s own)."""
+    without its case's numbers (default: `tco`'s own). What else there is: see `tco_file`."""
     from app.tco_files import MIME, tco_file  # late: the libraries that write them are for this button alone
 
     given = scenario or tco.scenario
     made = [toml_file(given)]
     for ending, mime in MIME.items():
         told: Any = language
-        content = tco_file(ending, given, case=case, language=told, prices=prices, chances=chances)
+        content = tco_file(
+            ending, given, case=case, language=told, prices=prices, measurements=measurements, chances=chances,
+            changes=changes, tornado_of=tornado_of, tornado_arm=tornado_arm,
+        )  # fmt: skip
         made.append((file_stem(given.name) + ending, mime, content))
     return made
 
@@ -54,13 +66,30 @@ def as_download(file: File) -> dict[str, str]:
     return {"name": name, "mime": mime, "base64": base64.b64encode(content).decode("ascii")}
 
 
-def files(desk: Desk, prices: PriceTable, words: Words) -> dict[str, Any]:
-    """What files.js lists: every format of what is on the desk, the draws with it where they are of these numbers."""
+def files(desk: Desk, prices: PriceTable, words: Words, session: Any = None) -> dict[str, Any]:
+    """What files.js lists: every format of what is on the desk and of what the page shows of it: the draws where they
+    are of these numbers, the option that the tornado looks at, what moved, and the Explore tab's run."""
     if desk.now is None or desk.current is None:
         return {"told": words("nothing_open"), "files": []}
     drawn = desk.chances
     chances = drawn.found if drawn is not None and drawn.now is desk.now else ()
+    name, arm = picked_option(desk, desk.now)
     made = exports(
-        desk.now.made, words.language, scenario=desk.current, case=desk.case, prices=prices, chances=tuple(chances)
-    )
+        desk.now.made, words.language, scenario=desk.current, case=desk.case, prices=prices,
+        measurements=measured.rows(session), chances=tuple(chances), changes=_changes(desk, name, arm, words),
+        tornado_of=name, tornado_arm=arm,
+    )  # fmt: skip
     return {"told": words("files_told"), "files": [as_download(file) for file in made]}
+
+
+def _changes(desk: Desk, picked: str, arm: Arm, words: Words) -> Sequence[str]:
+    """What the TCO tab lists as moved, in its words; nothing across currencies."""
+    before, after = desk.compared()
+    name = in_both(before, after, picked)
+    if name is None:
+        return ()
+    try:
+        found = what_moved(before, after, name, arm)
+    except NotComparableError:
+        return ()
+    return sentences(found, before, after, ExportWords(words.language))

@@ -1,9 +1,6 @@
 """What `pricing` says is wrong with a scenario, in the reader's language and notation."""
 
 import re
-from collections.abc import Iterator
-
-from pydantic import ValidationError
 
 from app.catalogue import Words
 from app.finance.fields import is_share, label
@@ -29,6 +26,11 @@ _SAID: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (r"a (\w+) number needs a source; say where it comes from", "fault_no_source", ("kind",)),
     (rf"the fleet shares of (.*) add up to {_N}; make them add up to 1", "fault_fleet", ("name", "value")),
     (rf"(.*) takes {_N} kW idle and only {_N} busy", "fault_idle", ("name", "low", "high")),
+    (rf"(.*) takes up to {_N} kW idle and from {_N} kW busy; .*", "fault_idle_range", ("name", "low", "high")),
+    (
+        rf"{_N} is .* %.*; write (?={_N} ){_N} for \S+ %, and at most {_N}", "must_rate",
+        ("value", "decimal", "instead", "most"),
+    ),
     (
         rf"(.*): at no point of its load curve does (\w+) decoding keep P95 within {_N} s; .*",
         "fault_p95", ("name", "arm", "seconds"),
@@ -36,7 +38,20 @@ _SAID: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (r"there is nothing to pay; .*", "fault_no_option", ()),
     (r"two options are called (.*); give each a name of its own", "fault_twice", ("name",)),
     (r"a load curve needs both arms, .*", "fault_curve", ()),
+    (r"there is no number called (.*?); the nearest is (.*)", "fault_nearest", ("name", "near")),
     (r"there is no number called (.*?); .*", "fault_no_number", ("name",)),
+    (rf"{_N} is [0-9,.]+ %.*; write .* at most {_N}", "must_rate", ("value", "high")),
+    (r"(\w+) is a yes or no; .*", "fault_yes_no", ("name",)),
+    (r"(\S+) is beyond what a scenario can hold; .*", "fault_beyond", ("name",)),
+    (r"(.*) is none that there is; write (.*)", "fault_choice", ("name", "near")),
+    (r"it is blank; .*", "fault_blank", ()),
+    (r"it holds (U\+\w+), which cannot be shown; .*", "fault_unshown", ("name",)),
+    (r"it is longer than (\d+) characters; .*", "fault_long", ("name",)),
+    (r"it is empty; .*", "fault_empty", ()),
+    (r"(.*) is not a finite number.*|(.*) is not a number", "fault_number", ("name",)),
+    (r"(.*) is not a whole number", "fault_whole_number", ("name",)),
+    (r"(.*) is not a text; .*", "fault_text", ("name",)),
+    (r"(.*) is not a (?:list|table).*", "fault_shape", ("name",)),
     (r"Field required|it is missing", "fault_missing", ()),
     (r"Extra inputs are not permitted|there is no such entry; .*", "fault_extra", ()),
 )  # fmt: skip
@@ -50,22 +65,15 @@ _REFUSED = (
 )
 
 
-def reasons(error: ValidationError) -> Iterator[tuple[str, str]]:
-    """(path, pricing's own sentence) of each fault; what only follows from another one is left out."""
-    found = [(".".join(str(step) for step in e["loc"]), e) for e in error.errors()]
-    for path, e in found:
-        # A list with a faulty entry is also said to be too short.
-        if e["type"] == "too_short" and any(other.startswith(f"{path}.") for other, _ in found):
-            continue
-        cause = e.get("ctx", {}).get("error")
-        yield path, str(cause) if cause is not None else str(e["msg"])
-
-
 def told(sentence: str, path: str, words: Words) -> str:
     """One of pricing's sentences for a reader; in pricing's own English where the catalogues have none."""
     for demand, key in _MUST.items():
         if sentence.endswith(f" must be {demand}"):
             return words(key, value=_shown(sentence.split(" must be ")[0], path, words))
+    case = re.fullmatch(r"(best|worst): (?:([\w.]+): )?(.*)", sentence, re.DOTALL)
+    if case:
+        where = f"{place(case[2], words)}: " if case[2] else ""
+        return words("fault_case", case=words(f"case_{case[1]}"), fault=where + told(case[3], case[2] or path, words))
     for pattern, key, names in _SAID:
         found = re.fullmatch(pattern, sentence, re.DOTALL)
         if found:
@@ -103,7 +111,7 @@ def _said(name: str, text: str, path: str, words: Words) -> str:
         return words.name("label", text)
     if name == "seconds":
         return number(float(text), words)
-    return text if name == "name" else _shown(text, path, words)
+    return text if name in ("name", "near", "decimal") else _shown(text, path, words)
 
 
 def _shown(text: str, path: str, words: Words) -> str:

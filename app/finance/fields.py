@@ -24,6 +24,8 @@ UNITS = {
     "input_tokens_per_second": "tps",
     "output_tokens_per_second": "tps",
     "busy_limit": "percent",
+    "requests_at_once": "turns",
+    "speed_factor": "times",
     "spare_replicas": "replicas",
     "cached_input_cost_share": "percent",
     "p95_target_s": "seconds",
@@ -150,6 +152,8 @@ def drivers(scenario: Scenario) -> Iterator[Driver]:
         yield Driver(f"serving.{arm}.input_tokens_per_second", "speed")
     if not scenario.load_curve:  # which, where there is one, says how busy a replica may be
         yield Driver("serving.busy_limit", "speed", False, 0.05, 1.0)
+    if scenario.serving.p95_target_s is not None:
+        yield Driver("serving.p95_target_s", "speed")
     for i, option in enumerate(scenario.options):
         yield from _of_option(option, i, scenario)
     yield Driver(YEARS, "money", False, 1, 5)

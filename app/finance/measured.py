@@ -52,6 +52,25 @@ def take(scenario: Scenario, session: Session, words: Words) -> Taken:
     return Taken(Scenario.model_validate(whole), " ".join(told))
 
 
+def rows(session: Session | None) -> list[dict[str, object]]:
+    """The session's run as the workbook lists raw runs: a row an arm; nothing where there is no run."""
+    run = session.run if session is not None else None
+    if run is None or not run.speculative.steps:
+        return []
+    fast, plain = run.compared()
+    head: dict[str, object] = {
+        "run": run.id, "where": run.where, "hardware": run.hardware, "precision": run.precision, "day": str(run.day),
+        "drafter": run.drafter, "verifier": run.verifier, "k": run.k, "temperature": run.temperature, "seed": run.seed,
+        "prompt_tokens": run.prompt_tokens,
+    }  # fmt: skip
+    arms = {"plain": plain, "speculative": fast if run.drafts else None}
+    return [
+        {**head, "arm": arm, **{k: v for k, v in stats.as_dict().items() if isinstance(v, int | float | None)}}
+        for arm, stats in arms.items()
+        if stats is not None
+    ]
+
+
 def _figure(value: float, run: Run, stats: Any, words: Words) -> dict[str, Any]:
     """Six digits: more than a clock can tell."""
     how = words.name("drafter", run.drafter)

@@ -5,16 +5,22 @@ own.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from datetime import date
+from typing import TYPE_CHECKING, Any
 
 import gradio as gr
 
+from app import shown_in
 from app.catalogue import t, words_for
 from app.components import finance_views as views
 from app.finance import actions, chances, exports, tabs
 from app.finance.desk import Desk
 from app.finance.whys import explain
+from app.shown_in import ShownIn
 from pricing import PriceTable
+
+if TYPE_CHECKING:  # the finance tabs run without torch
+    from app.cost_panel import CostPanel
 
 # Off the engine's queue, and not to be called by name from elsewhere.
 QUICK: dict[str, Any] = {"queue": False, "show_progress": "hidden", "api_visibility": "private"}
@@ -27,6 +33,7 @@ def tabs_of(prices: PriceTable) -> "FinanceTabs":
     with gr.Tab(t("tab_cost"), id="cost", elem_id="sv-tab-cost") as cost:
         with gr.Column(elem_id="sv-cost-page", elem_classes="sv-page"):
             made["cost_head"] = views.sheet_view("sv-cost-title")
+            rates = views.rates_view("sv-rates")
             made["cost_cards"] = views.sheet_view("sv-cost-cards")
             with gr.Row(elem_classes="sv-beside"):
                 with gr.Column(min_width=320, elem_classes="sv-panel"):
@@ -87,7 +94,7 @@ def tabs_of(prices: PriceTable) -> "FinanceTabs":
                     export = gr.Button(t("files_make"), size="sm", elem_id="sv-files-make", min_width=160)
                 files = views.files_view("sv-files")
             made["tco_excluded"] = views.sheet_view("sv-tco-excluded")
-    return FinanceTabs(prices, made, {"cost": cost, "tco": tco}, (start, halt), (export, files))
+    return FinanceTabs(prices, made, {"cost": cost, "tco": tco}, (start, halt), (export, files), rates)
 
 
 def _plot(elem_id: str) -> gr.Plot:
@@ -97,11 +104,15 @@ def _plot(elem_id: str) -> gr.Plot:
 class FinanceTabs:
     """What `wire` needs of the tabs' contents."""
 
-    def __init__(self, prices: PriceTable, made: dict[str, Any], tab: Any, run: Any, export: Any) -> None:
+    def __init__(
+        self, prices: PriceTable, made: dict[str, Any], tab: Any, run: Any, export: Any, rates: gr.HTML
+    ) -> None:
         self.prices, self.made, self.tab, self.run, self.export = prices, made, tab, run, export
+        self.rates = rates
 
-    def wire(self, session: Any) -> None:
-        """The form beside the tabs, the panel over them, and every event. session: the Explore tab's."""
+    def wire(self, session: Any, costs: "CostPanel") -> None:
+        """The form beside the tabs, the panel over them, and every event. session: the Explore tab's; costs: its cost
+        panel, whose rate is this one too."""
         with gr.Column(elem_id="sv-scenario"):
             shelf = views.shelf_view("sv-shelf")
             form = views.form_view("sv-form")
@@ -111,13 +122,15 @@ class FinanceTabs:
         placed = [shelf, form, answer, *shown]
 
         def on_tab(name: str) -> Callable[..., Any]:
-            def select(request: gr.Request, held: Desk) -> Any:
-                return actions.select(held, name, prices, words_for(request))
+            def select(request: gr.Request, held: Desk, rates: ShownIn) -> Any:
+                held.to = rates.to  # it may have been given on the Explore tab
+                words = words_for(request)
+                return [shown_in.form(rates, words, date.today()), *actions.select(held, name, prices, words)]
 
             return select
 
         for name, tab in self.tab.items():
-            tab.select(on_tab(name), inputs=desk, outputs=placed, **QUICK)
+            tab.select(on_tab(name), inputs=[desk, costs.rates], outputs=[self.rates, *placed], **QUICK)
 
         def edit(request: gr.Request, held: Desk, given: Any) -> Any:
             return actions.edit(held, given, words_for(request))
@@ -164,8 +177,26 @@ class FinanceTabs:
             if name not in tabs.PLOTS:
                 component.why(asked, inputs=desk, outputs=why, **many)
                 component.pick(picked, inputs=desk, outputs=shown, **many)
+        self._rates(desk, costs, shown)
         self._chances(desk)
-        self._files(desk)
+        self._files(desk, session)
+
+    def _rates(self, desk: Any, costs: "CostPanel", shown: list[Any]) -> None:
+        def on_rate(name: str) -> Callable[..., Any]:
+            def given(request: gr.Request, held: Desk, rates: ShownIn, event: gr.EventData) -> Any:
+                words = words_for(request)
+                value = shown_in.act(rates, name, event._data, words)
+                held.to = rates.to
+                return [value, *tabs.as_list(tabs.all_of(held, self.prices, words))]
+
+            return given
+
+        for name in shown_in.EVENTS:
+            outputs = [self.rates, *shown]
+            event = getattr(self.rates, name)(
+                on_rate(name), inputs=[desk, costs.rates], outputs=outputs, trigger_mode="multiple", **QUICK
+            )
+            costs.follow(event)
 
     def _chances(self, desk: Any) -> None:
         def run(request: gr.Request, held: Desk) -> Iterator[Any]:
@@ -179,9 +210,9 @@ class FinanceTabs:
         )  # fmt: skip
         halt.click(chances.halt, inputs=desk, **QUICK)
 
-    def _files(self, desk: Any) -> None:
-        def make(request: gr.Request, held: Desk) -> Any:
-            return exports.files(held, self.prices, words_for(request))
+    def _files(self, desk: Any, session: Any) -> None:
+        def make(request: gr.Request, held: Desk, explored: Any) -> Any:
+            return exports.files(held, self.prices, words_for(request), explored)
 
         export, files = self.export
-        export.click(make, inputs=desk, outputs=files, **{**QUICK, "show_progress": "minimal"})
+        export.click(make, inputs=[desk, session], outputs=files, **{**QUICK, "show_progress": "minimal"})

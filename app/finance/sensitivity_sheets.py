@@ -9,9 +9,12 @@ from app.finance import fields, shown
 from app.finance.desk import Now
 from app.finance.tco_charts import value
 from app.finance.tco_sheets import titled
-from pricing.figure import Figure
+from pricing.export.told_moved import sentences
+from pricing.export.words import Words as ExportWords
+from pricing.figure import Bounds, Figure
+from pricing.moved import Moved
 from pricing.scenario import Scenario
-from pricing.sensitivity import Chances, Driver, Moved
+from pricing.sensitivity import Chances, Driver
 
 SIZE = 5  # values of each number in a two-way table
 MOST_MOVED = 12
@@ -48,14 +51,19 @@ def drivers(found: list[Driver], scenario: Scenario, words: Words) -> dict[str, 
     return blocks({"type": "fold", "name": "drivers", "title": words("drivers_table", n=len(found)), "blocks": [table]})
 
 
-def steps(figure: Figure) -> list[float]:
-    """Values of a number for a two-way table: over its range, or half to double of it."""
-    low, high = figure.low, figure.high
-    if low is None or high is None or low == high:
+def steps(figure: Figure, bounds: Bounds | None = None) -> list[float]:
+    """Values of a number for a two-way table: over its range, or half to double of it, in what it may be."""
+    low, high = figure.ends
+    if low == high:
         low, high = (figure.value / 2, figure.value * 2) if figure.value > 0 else (figure.value, figure.value + 1)
+    if bounds is not None:
+        low, high = bounds.clipped(low, figure.value), bounds.clipped(high, figure.value)
     even = [low + (high - low) * i / (SIZE - 1) for i in range(SIZE)]
+    if bounds is not None and bounds.whole:
+        even = [bounds.clipped(v, figure.value) for v in even]
     # Its own value takes the place of one next to it: two columns that say the same would be one too many.
-    return sorted({*(v for v in even if abs(v - figure.value) > (high - low) / (3 * SIZE)), figure.value})
+    near = 0 if bounds is not None and bounds.whole else (high - low) / (3 * SIZE)
+    return sorted({*(v for v in even if abs(v - figure.value) > near), figure.value})
 
 
 def two_way(
@@ -121,10 +129,8 @@ def moved(
     found: list[Moved], before: Scenario, after: Scenario, name: str, totals: tuple[float, float] | None, words: Words
 ) -> list[dict[str, Any]]:
     """What is other in `after`, in sentences, what moves the total most first."""
-    items: list[dict[str, Any]] = []
-    if before.years != after.years:  # no number with a range, so `what_moved` does not name it
-        items.append({"t": words("moved_years", before=before.years, after=after.years)})
-    items += [{"t": _moved(one, before, after, words), "why": ["moved", one.path]} for one in found]
+    told = sentences(found, before, after, ExportWords(words.language))
+    items = [{"t": text, "why": ["moved", one.kind, one.path]} for one, text in zip(found, told, strict=True)]
     if not items:
         return [{"type": "text", "text": words("moved_nothing"), "tone": "small"}]
     made: list[dict[str, Any]] = []
@@ -144,19 +150,3 @@ def moved(
         title = words("moved_more", n=len(items) - MOST_MOVED)
         made.append({"type": "fold", "name": "moved", "title": title, "blocks": [rest]})
     return [*made, {"type": "text", "text": words("moved_told"), "tone": "small"}]
-
-
-def _moved(one: Moved, before: Scenario, after: Scenario, words: Words) -> str:
-    if one.before is None or one.after is None:
-        holder = after if one.before is None else before
-        return words("moved_only", number=fields.full_label(holder, one.path, words), name=holder.name)
-    known = {
-        "number": fields.full_label(before, one.path, words),
-        "before": value(one.path, one.before, words),
-        "after": value(one.path, one.after, words),
-    }
-    effect = one.effect or 0.0
-    if abs(effect) < 0.005:
-        return words("moved_idle", **known)
-    key = "moved_up" if effect > 0 else "moved_down"
-    return words(key, **known, effect=shown.money(abs(effect), before.currency, words))

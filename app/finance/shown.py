@@ -2,11 +2,13 @@
 
 import math
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from typing import Any
 
 from babel.numbers import format_decimal
 
 from app.catalogue import Words
 from pricing.currencies import SYMBOLS
+from pricing.exchange import Exchange
 from pricing.money import NO_VALUE, format_money, format_unit_price
 
 NOTHING = "–"
@@ -47,7 +49,8 @@ def percent(share: float | None, words: Words, decimals: int = 1, signed: bool =
     if share is None or not math.isfinite(share):
         return NOTHING
     rounded = round(abs(share) * 100, decimals)
-    text = format_decimal(rounded, format="#,##0." + "0" * decimals, locale=_LOCALES[words.language])
+    with localcontext(Context(prec=400)):
+        text = format_decimal(rounded, format="#,##0." + "0" * decimals, locale=_LOCALES[words.language])
     sign = "" if rounded == 0 else "−" if share < 0 else "+" if signed else ""
     return f"{sign}%{text}" if words.language == "tr" else f"{sign}{text}%"
 
@@ -77,10 +80,15 @@ def unit_price(value: float | None, currency: str, words: Words) -> str:
     return NOTHING if text == NO_VALUE else _minus(text)
 
 
+def also(cell: dict[str, Any], value: float | None, currency: str, to: Exchange | None, words: Words) -> dict[str, Any]:
+    """The cell with the amount in the reader's other currency under it, where a rate was given that reaches it."""
+    if value is None or to is None or to.currency == currency or not to.reaches(currency):
+        return cell
+    return {**cell, "sub": unit_price(to.price(value, currency).amount, to.currency, words)}
+
+
 def _whole(value: float, currency: str, words: Words) -> str:
-    rounded = Decimal(repr(float(value))).to_integral_value(ROUND_HALF_EVEN)
-    text = format_decimal(abs(rounded), format="#,##0", locale=_LOCALES[words.language])
-    return ("−" if rounded < 0 else "") + symbol(currency) + text
+    return _minus(format_money(value, currency, words.language, 0))  # type: ignore[arg-type]
 
 
 def _minus(text: str) -> str:

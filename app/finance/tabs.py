@@ -11,13 +11,17 @@ from app.components.finance_views import blocks
 from app.finance import charts, cost_sheets, price_sheet, sensitivity_sheets, tco_charts, tco_sheets
 from app.finance.chances import shown as chances_shown
 from app.finance.desk import Desk, Now, shipped, shipped_names
+from app.finance.faults import told
 from app.finance.fields import full_label
 from app.finance.load_curve import load_lines
-from app.finance.two_way import axes, axis_paths, picked_axes, picked_name, picked_option
+from app.finance.two_way import axes, axis_paths, in_both, picked_axes, picked_name, picked_option
 from pricing import PriceTable
-from pricing.scenario import Scenario
+from pricing.export.told_moved import refusal
+from pricing.export.words import Words as ExportWords
+from pricing.moved import NotComparableError, what_moved
+from pricing.scenario import Arm, Scenario
 from pricing.scenario_file import ScenarioError
-from pricing.sensitivity import tornado, two_way, what_moved
+from pricing.sensitivity import Driver, tornado, two_way
 from pricing.tco import cost_options
 
 # Components by name, in the order of page.py's outputs.
@@ -43,7 +47,7 @@ def live(desk: Desk, words: Words) -> Views:
     if now is None:
         return views
     if desk.tab == "cost":
-        return views | {"cost_cards": cost_sheets.costs(now, words)} | _fall(desk, now, words)
+        return views | {"cost_cards": cost_sheets.costs(now, words, desk.to)} | _fall(desk, now, words)
     return views | {
         "verdict": tco_sheets.verdict(now, words),
         "options": tco_sheets.options(now, words),
@@ -132,7 +136,7 @@ def _prices(desk: Desk, now: Now, prices: PriceTable, words: Words, today: date)
     rows = price_sheet.wanted(desk, prices, today)
     return {
         "price_picks": blocks(price_sheet.picks(desk, prices, words)),
-        "prices": _plot(charts.prices(rows, now, words, today) if rows else None),
+        "prices": _plot(charts.prices(rows, now, words, today, desk.to)),
         "price_table": price_sheet.sheet(desk, now, prices, words, today),
     }
 
@@ -142,12 +146,12 @@ def _of_option(desk: Desk, now: Now, words: Words) -> Views:
     name, arm = picked_option(desk, now)
     option = now.made.option(name, arm)
     titles = [{"value": f"{o.name}|{o.arm}", "text": tco_sheets.title(o, words)} for o in now.made.options]
-    found = tornado(now.scenario, name, arm)
+    found, fault = _tornado(now, name, arm, words)
     return {
         "year_picks": blocks(_picks(_select("option", words("pick_option"), f"{name}|{option.arm}", titles))),
         "years": tco_sheets.years(now, name, arm, words),
         "tornado": _plot(tco_charts.tornado(found, now.scenario, name, words) if found else None),
-        "drivers": sensitivity_sheets.drivers(found, now.scenario, words),
+        "drivers": fault or sensitivity_sheets.drivers(found, now.scenario, words),
         "two_way": _two_way(desk, now, words),
         "moved": moved(desk, words),
     }
@@ -158,12 +162,27 @@ def _two_way(desk: Desk, now: Now, words: Words) -> Any:
     name, arm = picked_option(desk, now)
     row, across = picked_axes(desk, scenario)
     down, right = axes(scenario, row), axes(scenario, across)
-    totals = two_way(scenario, name, (row, down), (across, right), arm)
     paths = [{"value": path, "text": full_label(scenario, path, words)} for path in axis_paths(scenario)]
     chosen = _picks(
         _select("row", words("axis_down"), row, paths), _select("across", words("axis_across"), across, paths)
     )
+    try:
+        totals = two_way(scenario, name, (row, down), (across, right), arm)
+    except ValueError as error:  # at some end of an axis it cannot be served
+        return blocks(chosen, _refused(error, words))
     return blocks(chosen, sensitivity_sheets.two_way((row, down), (across, right), totals, scenario, words))
+
+
+def _tornado(now: Now, name: str, arm: Arm, words: Words) -> tuple[list[Driver], Any]:
+    """(what was found, or a block that says why nothing was)."""
+    try:
+        return tornado(now.scenario, name, arm), None
+    except ValueError as error:  # at some end of a range it cannot be served
+        return [], blocks(_refused(error, words))
+
+
+def _refused(error: ValueError, words: Words) -> dict[str, Any]:
+    return {"type": "text", "text": told(str(error), "", words), "tone": "fault"}
 
 
 def moved(desk: Desk, words: Words) -> Any:
@@ -173,18 +192,19 @@ def moved(desk: Desk, words: Words) -> Any:
         return blocks()
     before, after = desk.compared()
     name, arm = picked_option(desk, now)
-    known = [option.name for option in before.options]
-    name = name if name in known else known[0]
+    name = in_both(before, after, name)
     against = desk.picks.get("against", "")
     choices = [{"value": "", "text": words("moved_opened")}]
     choices += [{"value": stem, "text": title} for stem, title in shipped_names()]
     if against == "kept":
         choices.append({"value": "kept", "text": before.name})
     picks = _picks(_select("against", words("moved_against"), against, choices))
-    if before.currency != after.currency:
-        told = words("moved_currency", before=before.currency, after=after.currency)
-        return blocks(picks, {"type": "text", "text": told})
-    found = what_moved(before, after, name, arm)
+    if name is None:
+        return blocks(picks, {"type": "text", "text": words("moved_no_option")})
+    try:
+        found = what_moved(before, after, name, arm)
+    except NotComparableError as error:
+        return blocks(picks, {"type": "text", "text": refusal(error, ExportWords(words.language))})
     totals = _totals(before, after, name, arm)
     return blocks(picks, *sensitivity_sheets.moved(found, before, after, name, totals, words))
 

@@ -8,8 +8,9 @@ from app.finance import shown
 from app.finance.cost_sheets import arms_of, names, with_arms
 from app.finance.desk import Now
 from pricing.bill import LINES
+from pricing.break_even import BreakEven, break_even
 from pricing.scenario import Arm, Scenario
-from pricing.tco import BEHIND, Choice, Option, break_even_requests_per_day
+from pricing.tco import BEHIND, Choice, Option
 
 _HIGHEST_IRR = 100.0
 QUANTITIES = ("requests", "replicas", "gpus", "busy_share")
@@ -43,12 +44,8 @@ def worth(name: str, choice: Choice, scenario: Scenario, words: Words) -> str:
     amount, npv = (shown.money(abs(value), money, words) for value in (choice.saving, choice.npv))
     share = shown.percent(abs(choice.saving_share), words) if choice.saving_share is not None else shown.NOTHING
     known: dict[str, Any] = {"name": name, "amount": amount, "share": share, "npv": npv}
-    if abs(choice.saving) < 0.005:
-        return words("worth_nothing", **known)
-    if choice.saving < 0:
-        return words("worth_loss", **known)
-    if choice.npv < 0:
-        return words("worth_late", **known)
+    if choice.verdict != "gain":
+        return words({"even": "worth_nothing", "loss": "worth_loss", "late": "worth_late"}[choice.verdict], **known)
     if choice.payback_weeks is None:
         return words("worth_unsettled", **known)
     if choice.payback_weeks == 0:
@@ -85,7 +82,19 @@ def options(now: Now, words: Words) -> dict[str, Any]:
         {"text": words("col_irr")},
     ]
     table = {"type": "table", "name": "options", "columns": columns, "rows": rows, "cards": True}
-    return blocks(table, {"type": "text", "text": words("options_told"), "tone": "small"})
+    return blocks(
+        table, {"type": "text", "text": words("options_told"), "tone": "small"}, *_beyond_term(now, words)
+    )  # fmt: skip
+
+
+def _beyond_term(now: Now, words: Words) -> list[dict[str, Any]]:
+    """What is owed for reservations when the term is over: in no total, so it is said."""
+    owed = [
+        f"{title(option, words)}: {shown.money(option.beyond_term, now.scenario.currency, words)}"
+        for option in now.made.options
+        if option.beyond_term > 0
+    ]
+    return [{"type": "text", "text": words("beyond_term", owed="; ".join(owed))}] if owed else []
 
 
 def _speculation(name: str, choice: Choice, now: Now, words: Words) -> list[Any]:
@@ -96,17 +105,14 @@ def _speculation(name: str, choice: Choice, now: Now, words: Words) -> list[Any]
         saving["sub"] = shown.percent(choice.saving_share, words, signed=True)
     return [
         saving,
-        _figure(weeks_of(choice, choice.payback_weeks, words), ["speculation", name, "payback_weeks"]),
-        _figure(
-            weeks_of(choice, choice.discounted_payback_weeks, words), ["speculation", name, "discounted_payback_weeks"]
-        ),
+        _figure(weeks_of(choice.payback_weeks, words), ["speculation", name, "payback_weeks"]),
+        _figure(weeks_of(choice.discounted_payback_weeks, words), ["speculation", name, "discounted_payback_weeks"]),
         _figure(irr_of(choice, words), ["speculation", name, "irr"]),
     ]
 
 
-def weeks_of(choice: Choice, weeks: float | None, words: Words) -> str:
-    # Nothing was paid in advance, so nothing has to come back; with a loss that is no merit.
-    if weeks is None or (weeks == 0 and choice.saving < 0):
+def weeks_of(weeks: float | None, words: Words) -> str:
+    if weeks is None:
         return words("payback_never")
     return words("payback_none") if weeks == 0 else shown.number(weeks, words, 3)
 
@@ -138,21 +144,15 @@ def titled(now: Now, text: str, words: Words) -> str:
 
 
 def break_evens(now: Now, words: Words) -> dict[str, Any]:
-    """From how many requests a day on an own fleet costs less than an API."""
+    """From what demand on an own fleet costs less than an API: requests a day, tokens a month, how busy it is there."""
     apis = [api.name for api in now.scenario.api]
     rows = []
     for name in with_arms(now.made):
         cells: list[Any] = [{"t": name}]
         for api in apis:
             found = break_even(now.scenario, name, api)
-            text = (
-                words("break_never")
-                if found is None
-                else words("break_always")
-                if found == 0
-                else shown.number(found, words)
-            )
-            cells.append(_figure(text, ["break_even", name, api]))
+            cell = _figure(break_even_text(found, words), ["break_even", name, api])
+            cells.append(cell | ({"sub": at_break_even(found, words)} if found.requests_per_day else {}))
         rows.append({"cells": cells})
     if not (apis and rows):
         return blocks()
@@ -168,16 +168,17 @@ def break_evens(now: Now, words: Words) -> dict[str, Any]:
     )
 
 
-def break_even(scenario: Scenario, name: str, api: str) -> float | None:
-    """Of two options alone: the others would only be calculated along, at six hundred loads."""
-    pair = scenario.model_copy(
-        update={
-            "cloud": tuple(o for o in scenario.cloud if o.name == name),
-            "owned": tuple(o for o in scenario.owned if o.name == name),
-            "api": tuple(o for o in scenario.api if o.name == api),
-        }
-    )
-    return break_even_requests_per_day(pair, name, api)
+def break_even_text(found: BreakEven, words: Words, significant: int = 4) -> str:
+    if found.requests_per_day is None:
+        return words("break_never")
+    if found.requests_per_day == 0:
+        return words("break_always")
+    return shown.number(found.requests_per_day, words, significant)
+
+
+def at_break_even(found: BreakEven, words: Words) -> str:
+    tokens = shown.number(found.tokens_per_month / 1e6 if found.tokens_per_month else None, words, 3)
+    return words("break_at", tokens=tokens, busy=shown.percent(found.busy_share, words, 0))
 
 
 def in_place_of(now: Now, words: Words) -> dict[str, Any]:
@@ -191,8 +192,8 @@ def in_place_of(now: Now, words: Words) -> dict[str, Any]:
         texts = {
             "saving": shown.money(choice.saving, money, words),
             "npv": shown.money(choice.npv, money, words),
-            "payback_weeks": weeks_of(choice, choice.payback_weeks, words),
-            "discounted_payback_weeks": weeks_of(choice, choice.discounted_payback_weeks, words),
+            "payback_weeks": weeks_of(choice.payback_weeks, words),
+            "discounted_payback_weeks": weeks_of(choice.discounted_payback_weeks, words),
             "irr": irr_of(choice, words),
         }
         cells: list[Any] = [{"t": titled(now, choice.option, words), "sub": other}]

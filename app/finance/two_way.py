@@ -33,6 +33,14 @@ def _in_order(now: Now) -> list[str]:
     return [option.name for option in now.scenario.options if option.name in known]
 
 
+def in_both(before: Scenario, after: Scenario, name: str) -> str | None:
+    """The option whose total is followed from one scenario to the other: the one named, else the first that both have;
+    None where there is none."""
+    known = [option.name for option in before.options]
+    names = [option.name for option in after.options if option.name in known]
+    return name if name in names else names[0] if names else None
+
+
 def axis_paths(scenario: Scenario) -> list[str]:
     """Numbers that a two-way table may vary: those with a range, and those with a slider."""
     figures = scenario.figures()
@@ -55,7 +63,9 @@ def picked_axes(desk: Desk, scenario: Scenario) -> tuple[str, str]:
 
 
 def axes(scenario: Scenario, path: str) -> list[float]:
-    return steps(scenario.figures()[path])
+    """Values that the number may have with all others as they are."""
+    made = steps(scenario.figures()[path], scenario.bounds(path))
+    return [value for value in made if scenario.refused({path: value}) is None]
 
 
 def _arm(arm: str) -> Arm:

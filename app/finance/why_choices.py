@@ -5,9 +5,10 @@ from itertools import accumulate
 from app.catalogue import Words
 from app.finance import shown
 from app.finance.desk import Now
-from app.finance.tco_sheets import break_even, irr_of, of_speculation, titled, weeks_of
+from app.finance.tco_sheets import at_break_even, break_even_text, irr_of, of_speculation, titled, weeks_of
 from app.finance.why_record import Record
 from pricing.bill import LINES
+from pricing.break_even import break_even
 from pricing.finance import monthly_rate, npv
 from pricing.tco import BEHIND, Choice, Option, tco
 
@@ -34,7 +35,7 @@ def of_choice(now: Now, choice: Choice, figure: str, words: Words) -> Record:
         _years(record, now, choice, 0.0, words)
     else:
         discounted = figure == "discounted_payback_weeks"
-        record.value = weeks_of(choice, getattr(choice, figure), words)
+        record.value = weeks_of(getattr(choice, figure), words)
         if getattr(choice, figure):
             record.value += f" {words('unit_weeks')}"
         _payback(record, now, choice, discounted, words)
@@ -80,10 +81,12 @@ def _years(record: Record, now: Now, choice: Choice, rate: float, words: Words) 
 def _payback(record: Record, now: Now, choice: Choice, discounted: bool, words: Words) -> None:
     """What has come back by each month, up to the one in which all has."""
     rate = now.scenario.cost_of_capital.value if discounted else 0.0
-    per_month = monthly_rate(rate)
-    sums = list(accumulate(flow / (1 + per_month) ** month for month, flow in enumerate(choice.flows)))
+    sums, plain = (
+        list(accumulate(flow / (1 + monthly_rate(r)) ** month for month, flow in enumerate(choice.flows)))
+        for r in (rate, 0.0)
+    )
     record.told.append(words("why_payback_discounted" if discounted else "why_payback"))
-    below = [month for month, total in enumerate(sums) if total < 0]
+    below = [month for month, totals in enumerate(zip(sums, plain, strict=True)) if min(totals) < 0]
     until = min(len(sums) - 1, below[-1] + 1 if below else 0)
     step = max(1, -(-(until + 1) // MOST_MONTHS))
     for month in sorted({*range(0, until + 1, step), max(0, until - 1), until}):
@@ -97,18 +100,13 @@ def of_speculation_in(now: Now, name: str, figure: str, words: Words) -> Record:
 def of_break_even(now: Now, name: str, api: str, words: Words) -> Record:
     """The two totals at the break-even itself prove it."""
     found = break_even(now.scenario, name, api)
-    text = (
-        words("break_never")
-        if found is None
-        else words("break_always")
-        if found == 0
-        else shown.number(found, words, 6)
-    )
-    record = Record(words("why_break_even", option=name, api=api), text)
+    record = Record(words("why_break_even", option=name, api=api), break_even_text(found, words, 6))
+    if found.requests_per_day:
+        record.told.append(at_break_even(found, words))
     record.told.append(words("break_even_why"))
     scales = [("why_own_load", now.scenario.workload.requests_per_day.value)]
-    if found:
-        scales.append(("why_at_break_even", found))
+    if found.requests_per_day:
+        scales.append(("why_at_break_even", found.requests_per_day))
     for key, requests in scales:
         made = tco(now.scenario.with_values({"workload.requests_per_day": requests}))
         record.line(words(key), f"{shown.number(requests, words, 6)} {words('unit_per_day')}", 0)

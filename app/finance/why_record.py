@@ -1,5 +1,6 @@
 """A derivation as the panel shows it: what was asked for, the steps to it, and the inputs with their labels."""
 
+import re
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from pricing.why import Step
 # Units of `pricing.why.Step`, by the catalogues' names.
 UNITS = {
     "s": "seconds", "s of one replica": "seconds", "1/s": "per_second", "replicas": "replicas",
-    "a month": "per_month", "servers": "servers", "tokens": "tokens",
+    "a month": "per_month", "servers": "servers", "tokens": "tokens", "GPUs": "gpus",
 }  # fmt: skip
 SIGNS = (("*", "×"), ("/", "÷"), (" - ", " − "))
 
@@ -98,7 +99,7 @@ def tree(
 
 def formula_of(formula: str, words: Words) -> str:
     """For people: signs in place of a computer's, and "round up" in their language."""
-    text = formula.replace("ceil(", words("round_up") + "(")
+    text = formula.replace("ceil(", words("round_up") + "(").replace("floor(", words("round_down") + "(")
     for plain, sign in SIGNS:
         text = text.replace(plain, sign)
     return text
@@ -106,6 +107,9 @@ def formula_of(formula: str, words: Words) -> str:
 
 def step_name(name: str, words: Words) -> str:
     bill = name.removesuffix("_of_term")
+    part = re.fullmatch(r"part_(\d+)_extra", name)
+    if part is not None:
+        return words("step_part_extra", n=part[1])
     if words.has(f"step_{name}"):
         return words(f"step_{name}")
     if words.has(f"measure_{name}"):

@@ -11,11 +11,15 @@ from app.finance.desk import Desk, Now
 from app.finance.load_curve import load_lines
 from app.finance.tco_charts import value
 from app.finance.tco_sheets import titled
-from app.finance.two_way import axes, picked_option
+from app.finance.two_way import axes, in_both, picked_option
 from app.finance.why_record import Record, panel
+from app.shown_in import told_rate
 from pricing import PriceTable
+from pricing.export.told_moved import label, value_text
+from pricing.export.words import Words as ExportWords
+from pricing.moved import what_moved
 from pricing.scenario import ARMS
-from pricing.sensitivity import ranges, tornado, two_way, what_moved
+from pricing.sensitivity import ranges, tornado, two_way
 
 
 def explain(desk: Desk, asked: Any, prices: PriceTable, words: Words) -> dict[str, Any] | None:
@@ -117,20 +121,19 @@ def _chance(desk: Desk, now: Now, prices: PriceTable, words: Words, title: str, 
     return record
 
 
-def _moved(desk: Desk, now: Now, prices: PriceTable, words: Words, path: str) -> Record:
+def _moved(desk: Desk, now: Now, prices: PriceTable, words: Words, kind: str, path: str) -> Record:
     before, after = desk.compared()
-    name, arm = picked_option(desk, now)
-    if name not in [option.name for option in before.options]:
-        name = before.options[0].name
-    one = next(m for m in what_moved(before, after, name, arm) if m.path == path)
-    if one.effect is None:
-        text = shown.NOTHING
-    else:
-        text = shown.cents(one.effect, before.currency, words)
-    record = Record(fields.full_label(before if one.before is not None else after, path, words), text)
+    picked, arm = picked_option(desk, now)
+    name = in_both(before, after, picked)
+    if name is None:
+        raise KeyError(picked)
+    one = next(m for m in what_moved(before, after, name, arm) if (m.kind, m.path) == (kind, path))
+    text = shown.NOTHING if one.effect is None else shown.cents(one.effect, before.currency, words)
+    export = ExportWords(words.language)
+    record = Record(label(one, before, after, export), text)
     record.told.append(words("why_moved", name=name))
-    for key, number in (("moved_before", one.before), ("moved_after", one.after)):
-        record.line(words(key), shown.NOTHING if number is None else value(path, number, words), 1)
+    for key, amount in (("moved_before", one.before), ("moved_after", one.after)):
+        record.line(words(key), value_text(one, amount, before, after, export), 1)
     return record
 
 
@@ -166,11 +169,13 @@ def _load(desk: Desk, now: Now, prices: PriceTable, words: Words, name: str, arm
     record.line(
         words("col_offered"), f"{shown.number(point.requests_per_second, words, 6)} {words('unit_per_second')}", 2
     )
-    if point.p50_s is not None and point.p95_s is not None:
-        for name_of, seconds in (("P50", point.p50_s), ("P95", point.p95_s)):
-            record.line(
-                name_of, f"{shown.number(seconds, words)} {words('unit_seconds')}", 1, note=words("why_simulated")
-            )
+    places = round(now.scenario.serving.requests_at_once.value)
+    alone = f"{shown.number(places * line.request_s, words, 4)} {words('unit_seconds')}"
+    measured = bool(now.scenario.load_curve)
+    origin = words("why_load_curve") if measured else words("why_queue", places=str(places), alone=alone)
+    for name_of, seconds in (("P50", point.p50_s), ("P95", point.p95_s)):
+        if seconds is not None:
+            record.line(name_of, f"{shown.number(seconds, words)} {words('unit_seconds')}", 1, note=origin)
     record.inputs["workload.output_tokens"] = output
     return record
 
@@ -183,6 +188,11 @@ def _price(desk: Desk, now: Now, prices: PriceTable, words: Words, at: str) -> R
     record = Record(title, f"{shown.unit_price(row.per_gpu_hour, row.currency, words)} / GPU-h")
     record.line(words("price_instance"), shown.unit_price(row.per_hour, row.currency, words), 0)
     record.line(words("price_gpus"), str(row.gpu_count), 0)
+    if desk.to is not None and desk.to.reaches(row.currency):
+        made = desk.to.price(row.per_gpu_hour, row.currency)
+        if made.rate is not None:
+            price, rate = shown.unit_price(made.amount, made.currency, words), told_rate(made.rate, words)
+            record.line(words("why_rate", currency=made.currency), price, 0, note=words("why_rate_how", rate=rate))
     record.told += [words("price_read", day=row.as_of.isoformat(), grade=row.evidence), row.source]
     return record
 

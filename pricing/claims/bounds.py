@@ -61,7 +61,10 @@ class Bound:
 class Projected:
     """What the machine is expected to do. speculative_tokens_per_second, speedup: None where acceptance is not known.
     times_at_most: how many times the projection nine in ten published results stayed below, 1 where that is not known;
-    band: the same in words. how: its derivation; assumptions: each with its label.
+    band: the same in words. speedup_times_at_most, speedup_band: the same of speed-ups, whose errors are not those of
+    the two speeds; None where too few were published, and then the projection judges no speed-up. how: its derivation;
+    assumptions: each with its label. machine: model, precision and GPUs, for people. fits: whether its memory holds all
+    of that; the speeds of one that does not fit support nothing. chosen: the precision, where the claim says none.
     """
 
     plain_tokens_per_second: float
@@ -71,6 +74,11 @@ class Projected:
     how: tuple[str, ...] = ()
     assumptions: tuple[str, ...] = ()
     label: Label = "projected"
+    speedup_times_at_most: float | None = None
+    speedup_band: str = ""
+    machine: str = ""
+    fits: bool = True
+    chosen: str = ""
 
     @property
     def speedup(self) -> float | None:
@@ -81,6 +89,9 @@ class Projected:
         return {
             "plain_tokens_per_second": self.plain_tokens_per_second,
             "speculative_tokens_per_second": self.speculative_tokens_per_second, "speedup": self.speedup,
-            "times_at_most": self.times_at_most, "band": self.band or None, "how": list(self.how),
+            "times_at_most": self.times_at_most, "band": self.band or None,
+            "speedup_times_at_most": self.speedup_times_at_most, "speedup_band": self.speedup_band or None,
+            "machine": self.machine or None, "fits": self.fits, "chosen_precision": self.chosen or None,
+            "how": list(self.how),
             "assumptions": list(self.assumptions), "label": self.label,
         }  # fmt: skip

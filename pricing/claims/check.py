@@ -10,7 +10,7 @@ from pricing.claims.bounds import Bound, Projected
 from pricing.claims.check_input import ROUNDED_TO, SOURCE, ClaimInput
 from pricing.claims.derivation import Given, Step, rounded, shown
 from pricing.claims.formulas import alpha_from_rate
-from pricing.claims.limits import Limit, projection_limits, roofline_limits, speedup_limits
+from pricing.claims.limits import NO_MARGIN, Limit, projection_limits, roofline_limits, speedup_limits
 from pricing.claims.relations import Implied, implied
 from pricing.claims.table import ClaimTable, shipped_claims
 from pricing.claims.verdicts import Decision, Finding, Verdict, Voice, decide
@@ -71,18 +71,20 @@ def check_claim(
     limits = list(speedup_limits(claim, speedup, bound, best if claim.says_speculative else None))
     if bound is not None:
         limits += roofline_limits(claim, speed, plain, bound)
-    if projected is not None:
+    if projected is not None and projected.fits:
         limits += projection_limits(claim, speed, plain, speedup, projected)
     findings = (
         _arithmetic(known, limits),
         _roofline(claim, limits, bound, speed),
-        _finding("projection", limits, "no projection was made"),
+        _projection(limits, projected),
         _finding("published", limits, "no speed-up to compare with published ones"),
     )
     decision = decide("own", findings, left_open=_left_open(claim, known, limits))
     if decision.verdict == "plausible":
         closest = _tightest([limit for limit in limits if limit.passed is not None])
-        decision = decision._replace(why=f"within every limit; the closest: {closest.told}")
+        held = f", with weights in {projected.chosen}" if projected is not None and projected.chosen else ""
+        why = f"within every limit{held}; the closest: {closest.told}"
+        decision = decision._replace(decided_by=closest.voice, why=why)
     figures = {name: given.value for name, given in known.figures.items()}
     implies = (*known.steps, *_also(claim, known, bound))
     missing = tuple(_missing(claim, known, bound, projected))
@@ -141,6 +143,20 @@ def _finding(voice: Voice, limits: Sequence[Limit], silent: str) -> Finding:
         worst = min(passed, key=lambda limit: (not limit.hard, limit.value))
         return Finding(voice, "against" if worst.hard else "strains", worst.told)
     return Finding(voice, "agrees", _tightest(of_voice).told)
+
+
+def _projection(limits: Sequence[Limit], projected: Projected | None) -> Finding:
+    if projected is not None and not projected.fits:
+        why = f"weights, keys and what else is held are projected not to fit: {projected.machine or 'this machine'}"
+        return Finding("projection", "strains", why)
+    return _finding("projection", limits, _why_no_projection(limits))
+
+
+def _why_no_projection(limits: Sequence[Limit]) -> str:
+    made = [limit for limit in limits if limit.voice == "projection"]
+    if not made:
+        return "no projection was made"
+    return next((limit.assumes for limit in made if limit.assumes == NO_MARGIN), "nothing claimed that is projected")
 
 
 def _tightest(limits: Sequence[Limit]) -> Limit:

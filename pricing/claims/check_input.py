@@ -10,6 +10,10 @@ from pricing.claims.table import ClaimError
 
 # What somebody types is rounded: to its last digit, and to 1 % at least.
 ROUNDED_TO = 0.01
+# Far beyond any machine and price on both sides: further out is a slip, and what follows would be no number any more.
+LEAST, MOST, MOST_COUNT = 1e-9, 1e15, 10_000_000
+# Of drafted tokens: sums run over each of them.
+MOST_K = 64
 _UNITS = {
     "usd_per_hour": "USD/h",
     "tokens_per_second": "tokens/s",
@@ -80,6 +84,9 @@ class ClaimInput:
             raise ClaimError(f"{words} must be a finite number above 0, not {told}; leave it out where it is not known")
         if name in _COUNTS and number != int(number):
             raise ClaimError(f"{words} must be a whole number of at least 1, not {number:g}")
+        most = MOST_K if name == "k" else MOST_COUNT if name in _COUNTS else MOST
+        if not LEAST <= number <= most:
+            raise ClaimError(f"{words} must be from {1 if name in _COUNTS else LEAST:g} to {most:,g}, not {number:g}")
 
     def _check_acceptance(self) -> None:
         k, length, rate = self.k, self.mean_acceptance_length, self.draft_acceptance_rate
@@ -118,7 +125,12 @@ class ClaimInput:
         value = getattr(self, name)
         if value is None:
             return None
-        half = 0.0 if name in _COUNTS else max(half_place(f"{value:.12g}"), ROUNDED_TO * value)
+        if name in _COUNTS or (name == "busy_share" and value == 1):
+            half = 0.0
+        elif name == "usd_per_hour":  # 2 is a price of 2.00, not of 1.50 to 2.50
+            half = ROUNDED_TO * value
+        else:
+            half = max(half_place(f"{value:.12g}"), ROUNDED_TO * value)
         return Given(in_words(name), float(value), _UNITS[name], "assumed", SOURCE, half=half)
 
     def as_dict(self) -> dict[str, object]:

@@ -55,11 +55,6 @@ def saving(speedup: float) -> float:
     return 1 - 1 / speedup
 
 
-def speedup_for(saving_share: float) -> float:
-    """What a saving of this share needs: 1 / (1 - share), share below 1."""
-    return 1 / (1 - saving_share)
-
-
 Law = Sequence[Fraction]
 
 

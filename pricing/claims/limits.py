@@ -11,6 +11,7 @@ from pricing.claims.derivation import WORKED_OUT, Given, Step, rounded
 from pricing.claims.verdicts import Voice
 from pricing.claims.worked import Published
 
+NO_MARGIN = "too few speed-ups were published of so many requests at once to say how far a projected one may be off"
 Of = Literal["speed-up", "tokens/s", "plain tokens/s"]
 
 
@@ -127,7 +128,9 @@ def roofline_limits(claim: ClaimInput, speed: Given | None, plain: Given | None,
 def projection_limits(
     claim: ClaimInput, speed: Given | None, plain: Given | None, speedup: Given | None, projected: Projected
 ) -> list[Limit]:
-    """What the machine is expected to do, with the margin that projections were found to need."""
+    """What the machine is expected to do, with the margin that projections were found to need: tokens/s by the errors
+    of tokens/s, a speed-up by those of speed-ups. Without any of the latter the projected speed-up is shown and held
+    against nothing."""
     fast = projected.speculative_tokens_per_second if claim.says_speculative else projected.plain_tokens_per_second
     expected: list[tuple[str, Of, float | None, Given | None]] = [("projection", "tokens/s", fast, speed)]
     if claim.says_speculative:
@@ -135,14 +138,21 @@ def projection_limits(
             ("projection without a draft", "plain tokens/s", projected.plain_tokens_per_second, plain),
             ("projection", "speed-up", projected.speedup, speedup),
         ]
-    most = projected.times_at_most
     found = []
     for name, of, value, claimed in expected:
-        if value is not None:
-            unit = "x" if of == "speed-up" else "tokens/s"
-            given = Given(name, value, unit, projected.label, "the engine's projection")
+        if value is None:
+            continue
+        unit = "x" if of == "speed-up" else "tokens/s"
+        of_ratios = of == "speed-up"
+        most = projected.speedup_times_at_most if of_ratios else projected.times_at_most
+        band = projected.speedup_band if of_ratios else projected.band
+        given = Given(name, value, unit, projected.label, "the engine's projection")
+        if most is None:
+            step = Step(f"{name}, its margin not known", given.digits, value, unit, (given,))
+            found.append(Limit(step, of, False, "projection", None, NO_MARGIN))
+        else:
             step = Step(f"{name} and its margin", f"{given.digits} x {most:.3g}", value * most, unit, (given,))
-            found.append(Limit(step, of, False, "projection", claimed, projected.band))
+            found.append(Limit(step, of, False, "projection", claimed, band))
     return found
 
 

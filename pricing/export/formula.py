@@ -155,6 +155,11 @@ def round_up(part: Formula) -> Formula:
     return Formula(_call("ROUNDUP", part, 0), float(math.ceil(part.number)))
 
 
+def round_down(part: Formula) -> Formula:
+    """To the whole number before it; of numbers that are not negative."""
+    return Formula(_call("ROUNDDOWN", part, 0), float(math.floor(part.number)))
+
+
 def round_off(part: Formula) -> Formula:
     """To the nearest whole number; a half goes up. Of numbers that are not negative."""
     return Formula(_call("ROUND", part, 0), float(math.floor(part.number + 0.5)))
@@ -175,6 +180,11 @@ def either(*parts: Formula) -> Formula:
 def when(condition: Formula, yes: Term, no: Term) -> Formula:
     yes, no = _term(yes), _term(no)
     return Formula(_call("IF", condition, yes, no), yes.value if condition.value else no.value)
+
+
+def choose(at: Formula, *parts: Formula) -> Formula:
+    """The part at that place, counted from 1."""
+    return Formula(_call("CHOOSE", at, *parts), parts[int(at.number) - 1].value)
 
 
 def entry(cells: Cells, at: Formula) -> Formula:
@@ -212,6 +222,13 @@ def due_again(bought: Cells, months: Cells, month: Formula, life: Formula) -> Fo
     pairs = list(zip(bought.values, months.values, strict=True))
     found = math.fsum(float(n or 0) for n, m in pairs if (month.number - float(m or 0)) % life.number == 0)
     return Formula(f"SUMPRODUCT({bought.text}*(MOD({month.text}-{months.text},{life.text})=0))", found)
+
+
+def still_running(rented: Cells, months: Cells, month: Formula, term: Formula) -> Formula:
+    """Of what was rented in earlier months for a term of months, all that has not ended yet."""
+    pairs = list(zip(rented.values, months.values, strict=True))
+    found = math.fsum(float(n or 0) for n, m in pairs if month.number - float(m or 0) < term.number)
+    return Formula(f"SUMPRODUCT({rented.text}*({month.text}-{months.text}<{term.text}))", found)
 
 
 def worth_at(rate: Formula, today: Formula, later: Cells) -> Formula:
@@ -252,3 +269,21 @@ def apart(part: Formula) -> Formula:
 def sign_of(part: Formula) -> Formula:
     """1, 0 or -1."""
     return Formula(_call("SIGN", part), float((part.number > 0) - (part.number < 0)))
+
+
+def logarithm(part: Formula) -> Formula:
+    """Natural; of numbers above 0."""
+    return Formula(_call("LN", part), math.log(part.number) if part.number > 0 else NOTHING)
+
+
+def poisson(events: Formula, mean: Formula, *, upto: bool) -> Formula:
+    """Chance of so many events, or of no more, where `mean` are expected."""
+
+    def just(n: int) -> float:
+        if mean.number <= 0:
+            return float(n == 0)
+        return math.exp(n * math.log(mean.number) - mean.number - math.lgamma(n + 1))
+
+    whole = int(events.number)
+    found = math.fsum(just(n) for n in range(whole + 1)) if upto else just(whole)
+    return Formula(_call("POISSON", events, mean, int(upto)), found)

@@ -136,3 +136,17 @@ class Grid:
             return made
 
         return self.line(name, unit, formula, kind, first=first, whole=None)
+
+    def history(self, name: str, unit: str, step: Callable[[Cells, int], Term], kind: Kind = "money") -> Row:
+        """A row of months in which each looks back on all before it, a blank today with them: step(their cells,
+        month)."""
+        index = self.next
+        values: dict[int, Value] = {}
+
+        def formula(month: int) -> Term:
+            so_far = Row(self.sheet, index, self.months, values, Formula("0", 0.0), Formula("0", 0.0))
+            made = step(so_far.until(month - 1), month)
+            values[month] = made.value if isinstance(made, Formula) else float(made)
+            return made
+
+        return self.line(name, unit, formula, kind, whole=None)

@@ -65,7 +65,7 @@ def to_html(report: Report) -> str:
         f'<div class="headline{verdict}">' + "".join(f"<p>{escape(said)}</p>" for said in report.headline) + "</div>",
         '<div class="charts">' + "".join(map(_figure, report.drawings)) + "</div>",
         _table(report.options),
-        _table(report.speculation) if report.speculation is not None else "",
+        *(_table(table) for table in (report.speculation, report.break_even) if table is not None),
         '<div class="two">',
         f"<section>{_table(report.conditions)}</section>",
         f"<section>{_table(report.assumed)}<h2>{escape(report.excluded_title)}</h2><ul>",
@@ -88,7 +88,7 @@ def to_html(report: Report) -> str:
 
 def _lines(report: Report) -> float:
     """About how many lines the printed page has, long names and sources folded."""
-    tables = [report.options, report.speculation] if report.speculation is not None else [report.options]
+    tables = [table for table in (report.options, report.speculation, report.break_even) if table is not None]
     wide = sum(1 + len(row[0]) // 45 for table in tables for row in table.rows)
     left = sum(max(1 + len(row[0]) // 36, 1 + len(row[-1]) // 24) for row in report.conditions.rows)
     right = sum(1 + len(row[0]) // 48 for row in report.assumed.rows) + sum(1 + len(t) // 80 for t in report.excluded)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
+from pricing.break_even import MOST_TIMES, break_evens
+from pricing.demand import service_levels
 from pricing.export.drawing import Drawing, cumulative, waterfall
+from pricing.export.provenance import counted, told_matches, told_rates
 from pricing.export.told import Told, told
 from pricing.export.words import Language, Words
 from pricing.export.xlsx_notes import fingerprint
@@ -45,6 +48,7 @@ class Report:
     loss: bool
     options: Table
     speculation: Table | None
+    break_even: Table | None
     conditions: Table
     assumed: Table
     excluded_title: str
@@ -84,15 +88,16 @@ def make_report(
         subtitle=words("report.subtitle", term=term, currency=scenario.currency, case=names, date=day),
         about=cut(scenario.about, 400),
         headline=_headline(found, best, choice, totals, chances, words),
-        loss=choice is not None and choice.saving < 0,
+        loss=choice is not None and choice.verdict in ("loss", "late"),
         options=_options(found, words),
         speculation=_speculation(found, words),
-        conditions=_conditions(used, words),
+        break_even=_break_even(found, words),
+        conditions=_conditions(used, told_matches(used, prices, at.date(), words), words),
         assumed=_assumed(used, words),
         excluded_title=words("assumptions.excluded"),
         excluded=_excluded(used, words),
         drawings=tuple(drawings),
-        footer=_footer(scenario, prices, words, at),
+        footer=_footer(scenario, used, prices, words, at),
     )  # fmt: skip
 
 
@@ -120,10 +125,10 @@ def _headline(
         )
     ]  # fmt: skip
     if best is not None and choice is not None:
-        key = "report.loss" if choice.saving < 0 else "report.gain" if choice.saving > 0 else "report.even"
+        key = f"report.{choice.verdict}"
         share = words.share(abs(choice.saving_share) if choice.saving_share is not None else None)
         said.append(words(key, option=best.name, saving=money(abs(choice.saving)), share=share, npv=money(choice.npv)))
-        if choice.saving > 0:
+        if choice.verdict == "gain":
             weeks = choice.payback_weeks
             key = "report.payback" if weeks else "report.no_advance" if weeks == 0 else "report.never"
             said.append(words(key, weeks=words.number(weeks, 1), irr=words.rate(choice.irr)))
@@ -136,6 +141,13 @@ def _headline(
             said.append(words("report.range", option=_title(best, words), low=money(min(ends)), high=money(max(ends))))
     if len(totals) == 1 and not chances:
         said.append(words("report.no_range"))
+    owed = [f"{_title(o, words)}: {money(o.beyond_term)}" for o in found.options if o.beyond_term > 0]
+    if owed:
+        said.append(words("report.beyond_term", owed="; ".join(owed)))
+    for level in service_levels(found.scenario):
+        if not level.kept:
+            seconds, target = (words.number(s, 3) for s in (level.p95_s, level.target_s))
+            said.append(words("report.p95_missed", arm=words(f"arm.{level.arm}"), seconds=seconds, target=target))
     return tuple(said)
 
 
@@ -167,7 +179,7 @@ def _speculation(found: Tco, words: Words) -> Table | None:
     rows = []
     for choice in found.speculation[:MOST_OPTIONS]:
         option = next(o for o in found.options if o.title == choice.option and o.arm == "speculative")
-        verdict = words("summary.loss" if choice.saving < 0 else "summary.gain") if choice.saving else "–"
+        verdict = words(f"summary.{choice.verdict}")
         rows.append(
             (option.name, words.money(choice.saving, currency, 0), words.share(choice.saving_share),
              words.money(choice.npv, currency, 0), words.rate(choice.irr), words.number(choice.payback_weeks, 1),
@@ -178,6 +190,26 @@ def _speculation(found: Tco, words: Words) -> Table | None:
     return Table(words("summary.speculation"), heads, tuple(rows))
 
 
+def _break_even(found: Tco, words: Words) -> Table | None:
+    """Of what is rented or owned, in place of each API; None where there is none."""
+    evens = break_evens(found.scenario)
+    if not evens:
+        return None
+    rows = []
+    for even in evens[:MOST_OPTIONS]:
+        pair = words("sensitivity.instead", own=even.option, other=even.instead_of)
+        if even.requests_per_day:
+            requests, tokens = words.number(even.requests_per_day, 0), words.number(even.tokens_per_month, 0)
+            rows.append((pair, requests, tokens, words.share(even.busy_share)))
+        else:
+            key = "sensitivity.never" if even.requests_per_day is None else "break_even.always"
+            rows.append((pair, words(key, times=words.number(MOST_TIMES)), "–", "–"))
+    heads = tuple(words(f"break_even.{key}") for key in ("pair", "requests", "tokens", "busy"))
+    left_out = len(evens) - len(rows)
+    title = words("break_even.title") + (words("report.more", count=left_out) if left_out else "")
+    return Table(title, heads, tuple(rows))
+
+
 def shown_value(number: Told, words: Words) -> str:
     """With its unit."""
     value = number.figure.value
@@ -185,12 +217,22 @@ def shown_value(number: Told, words: Words) -> str:
     return f"{text} {number.unit}"
 
 
-def _conditions(scenario: Scenario, words: Words) -> Table:
-    """What the answer hangs on most, with labels and sources."""
+def _conditions(scenario: Scenario, matches: Mapping[str, str], words: Words) -> Table:
+    """What the answer hangs on most, with labels and sources; of a rented price also whether it is in the table."""
     serving = scenario.serving
     rows: list[tuple[str, ...]] = [(words("report.model"), f"{serving.model}, {serving.gpu}", "", "")]
+    levels = service_levels(scenario)
+    if levels:
+        value = "; ".join(f"{words(f'arm.{level.arm}')} {words.number(level.p95_s, 3)} s" for level in levels)
+        measured = levels[0].origin == "load curve"
+        origin = words("report.p95_curve" if measured else "report.p95_queue")
+        of_curve = scenario.load_curve[levels[0].arm][0].p95_s.label if measured else "projected"
+        rows.append((words("report.p95"), value, words(f"label.{of_curve}"), origin))
     telling = [number for number in told(scenario, words) if number.path.endswith(_TELLING)]
-    rows += [_row(number, words) for number in telling[:MOST_CONDITIONS]]
+    for number in telling[:MOST_CONDITIONS]:
+        name, value, label, source = _row(number, words)
+        match = matches.get(number.path)
+        rows.append((name, value, label, f"{match}; {source}" if match and source else match or source))
     return Table(_with_more("summary.conditions", len(telling) - MOST_CONDITIONS, words), _heads(words), tuple(rows), 9)
 
 
@@ -232,13 +274,18 @@ def cut(text: str, longest: int = _LONGEST) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
-def _footer(scenario: Scenario, prices: PriceTable | None, words: Words, at: datetime) -> tuple[str, ...]:
+def _footer(
+    scenario: Scenario, used: Scenario, prices: PriceTable | None, words: Words, at: datetime
+) -> tuple[str, ...]:
     lines = [
         words("report.made", when=f"{at:%Y-%m-%d %H:%M} {at.tzname() or ''}".strip(), sha256=fingerprint(scenario))
     ]
     if prices is not None:
         days = [row.as_of for row in prices]
         newest = words.day(max(days)) if days else "–"
-        lines.append(words("report.table", file=prices.file, sha256=prices.sha256, date=newest))
+        table = words("report.table", file=prices.file, sha256=prices.sha256, date=newest)
+        lines.append(f"{table} {counted(used, prices, at.date(), words)}".strip())
+    if scenario.rates:
+        lines.append(f"{words('rates.title')}: {'; '.join(told_rates(scenario, words))}")
     lines.append(words("report.labels"))
     return tuple(lines)

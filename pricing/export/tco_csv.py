@@ -5,7 +5,10 @@ from __future__ import annotations
 from datetime import date
 
 from pricing.export.csv import Form, to_csv
+from pricing.export.provenance import told_match, told_rates
+from pricing.export.words import Words
 from pricing.export.xlsx_notes import fingerprint
+from pricing.price_match import matched_prices
 from pricing.tables import PriceTable
 from pricing.tco import Tco
 
@@ -19,9 +22,14 @@ def tco_to_csv(
     exported_on: date | None = None,
 ) -> str:
     """Money in the scenario's currency, which each line names beside the scenario and the sha256 of its numbers;
-    `label` says that all of it is calculated. What an API has none of (replicas, GPUs) is empty. table, form,
-    exported_on: see `to_csv`."""
+    `label` says that all of it is calculated, and `owed_after_term`, in the last month, what reservations still cost
+    then. What an API has none of (replicas, GPUs) is empty. With a `table`,
+    `prices_in_table` says of each rented part whether its price is in it, and only lines of an option that has one such
+    carry its sha256 and file. form, exported_on: see `to_csv`."""
     scenario, sha256 = found.scenario, fingerprint(found.scenario)
+    day, words = exported_on or date.today(), Words()
+    stamps = _stamps(found, table, day, words)
+    rates = {"converted_at": "; ".join(told_rates(scenario, words))} if scenario.rates else {}
     rows = [
         {
             "scenario": scenario.name,
@@ -36,9 +44,29 @@ def tco_to_csv(
             "month": int(month["month"]),
             "paid": option.flows[int(month["month"])],
             "paid_today": option.flows[0] if month["month"] == 1 else 0.0,
+            "owed_after_term": option.beyond_term if month["month"] == 12 * scenario.years else 0.0,
             "scenario_sha256": sha256,
+            **rates,
+            **stamps.get(option.name, {}),
         }
         for option in found.options
         for month in option.monthly.to_dict(orient="records")
     ]
-    return to_csv(rows, exported_on, form=form, table=table)
+    return to_csv(rows, day, form=form)
+
+
+def _stamps(found: Tco, table: PriceTable | None, day: date, words: Words) -> dict[str, dict[str, object]]:
+    """By option: what of it the table vouches for."""
+    if table is None:
+        return {}
+    matched = matched_prices(found.scenario, table, day)
+    stamps: dict[str, dict[str, object]] = {}
+    for name in {option.name for option in found.options}:
+        parts = [part for part in matched if part.option == name]
+        from_table = any(part.row is not None for part in parts)
+        stamps[name] = {
+            "prices_in_table": "; ".join(f"{part.value:g}: {told_match(part, words)}" for part in parts) or None,
+            "price_table_sha256": table.sha256 if from_table else None,
+            "price_table_file": table.file if from_table else None,
+        }
+    return stamps

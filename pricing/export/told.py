@@ -27,6 +27,8 @@ _UNITS: dict[str, tuple[str, str]] = {
     "serving.speculative.input_tokens_per_second": ("tokens_second", "number"),
     "serving.speculative.output_tokens_per_second": ("tokens_second", "number"),
     "serving.busy_limit": ("share_time", "share"),
+    "serving.requests_at_once": ("requests", "number"),
+    "serving.speed_factor": ("times", "number"),
     "serving.spare_replicas": ("replicas", "number"),
     "serving.cached_input_cost_share": ("share_reading", "share"),
     "serving.p95_target_s": ("seconds", "number"),

@@ -23,8 +23,8 @@ from pricing.export.xlsx_inputs import Inputs
 from pricing.export.xlsx_notes import write_assumptions, write_changes, write_measurements, write_prices
 from pricing.export.xlsx_options import Block, Options
 from pricing.export.xlsx_summary import Summary, choices_cells, write_pickers
-from pricing.scenario import Scenario
-from pricing.sensitivity import Chances, Moved, tornado
+from pricing.scenario import Arm, Scenario
+from pricing.sensitivity import Chances, tornado
 from pricing.tables import PriceTable
 from pricing.tco import Tco, tco
 
@@ -54,18 +54,20 @@ def to_xlsx(
     prices: PriceTable | None = None,
     measurements: Sequence[Mapping[str, object]] = (),
     chances: Sequence[Chances] = (),
-    changes: Sequence[Moved] = (),
+    changes: Sequence[str] = (),
     tornado_of: str | None = None,
+    tornado_arm: Arm | None = None,
     exported_at: datetime | None = None,
     language: Language = "en",
 ) -> bytes:
     """The file's bytes. case: what its switch stands at. prices: the table behind the quoted ones, with its hash.
-    measurements: raw runs as flat rows. chances, changes: of a Monte Carlo, and against another scenario, where they
-    were made. tornado_of: an option's name; default the speculative one of least present value. exported_at: default
-    now. Raises ValueError with a sentence where the scenario cannot be served, and for an unknown option."""
+    measurements: raw runs as flat rows. chances: of a Monte Carlo, and changes: sentences on another scenario, where
+    they were made. tornado_of: an option's name, tornado_arm: its way of decoding; default the speculative one, of
+    least present value. exported_at: default now. Raises ValueError with a sentence where the scenario cannot be
+    served, and for an unknown option."""
     at = exported_at or datetime.now().astimezone()
     return build(
-        scenario, case, prices, measurements, chances, changes, tornado_of, at, language
+        scenario, case, prices, measurements, chances, changes, tornado_of, at, language, tornado_arm
     ).book.close()  # fmt: skip
 
 
@@ -75,10 +77,11 @@ def build(
     prices: PriceTable | None,
     measurements: Sequence[Mapping[str, object]],
     chances: Sequence[Chances],
-    changes: Sequence[Moved],
+    changes: Sequence[str],
     tornado_of: str | None,
     exported_at: datetime,
     language: Language,
+    tornado_arm: Arm | None = None,
 ) -> Built:
     """`to_xlsx` with its parts still in hand."""
     words = Words(language)
@@ -123,9 +126,9 @@ def build(
     Summary(sheets["summary"], scenario, x, choices, words, in_use, own).write(
         pairs, chosen, by_line, places, all_cases, day, grid.months
     )
-    write_prices(sheets["prices"], scenario, prices, words)
+    write_prices(sheets["prices"], scenario, prices, words, exported_at.date())
     write_measurements(sheets["measurements"], scenario, measurements, words)
-    swung = own if tornado_of is None else _named(options.blocks, tornado_of)
+    swung = own if tornado_of is None else _named(options.blocks, tornado_of, tornado_arm)
     as_used = scenario.with_values(getattr(scenario, case) if case != "base" else {})
     drivers = tornado(as_used, swung.name, swung.arm)
     write_sensitivity(sheets["sensitivity"], as_used, Swings(swung, drivers), chances, words, day)
@@ -143,9 +146,10 @@ def _default_pair(blocks: Sequence[Block], found: Tco) -> tuple[Block, Block]:
     return min(pairs, key=lambda pair: of_block(found, pair[0]).npv_of_cost) if pairs else (blocks[0], blocks[-1])
 
 
-def _named(blocks: Sequence[Block], name: str) -> Block:
-    """Speculative where there are both."""
+def _named(blocks: Sequence[Block], name: str, arm: Arm | None) -> Block:
+    """Speculative where there are both and none is named."""
     known = [block for block in blocks if block.name == name]
+    known = [block for block in known if block.arm == arm] or known
     if not known:
         raise ValueError(f"no option is called {name}; there are " + ", ".join(dict.fromkeys(b.name for b in blocks)))
     return known[-1]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pricing.break_even import MOST_TIMES, break_evens
 from pricing.export.formula import Cells, Formula
 from pricing.export.told import told
 from pricing.export.words import Words
@@ -13,7 +14,7 @@ from pricing.export.xlsx_inputs import Inputs
 from pricing.export.xlsx_options import Block
 from pricing.scenario import Scenario
 from pricing.sensitivity import Chances, Driver
-from pricing.tco import Option, Tco, break_even_requests_per_day
+from pricing.tco import Option, Tco
 
 CASES = ("base", "best", "worst")
 CASE_ROW = 4  # their names, which the switch on Summary is looked up in
@@ -169,15 +170,20 @@ def _chances(sheet: Sheet, chances: Sequence[Chances], words: Words, row: int) -
 
 
 def _break_even(sheet: Sheet, scenario: Scenario, words: Words, row: int, day: str) -> None:
-    """Requests a day from which an own fleet costs less than an API: a search, and so no formula."""
+    """From what demand on an own fleet costs less than an API: a search, and so no formula."""
     if not scenario.api:
         return
     sheet.put(row, 0, words("sensitivity.break_even", date=day), look="section")
-    own = [*(option.name for option in scenario.cloud), *(option.name for option in scenario.owned)]
-    for option in own:
-        for api in scenario.api:
-            row += 1
-            found = break_even_requests_per_day(scenario, option, api.name)
-            sheet.put(row, 0, words("sensitivity.instead", own=option, other=api.name))
-            sheet.put(row, 1, found if found is not None else words("sensitivity.never"), "count")
-            sheet.put(row, 2, words("unit.requests_day"), look="note")
+    row += 1
+    for column, head in enumerate(("requests", "tokens", "busy"), 1):
+        sheet.put(row, column, words(f"break_even.{head}"), "number", "head")
+    sheet.made.set_row(row, 30)
+    for even in break_evens(scenario):
+        row += 1
+        sheet.put(row, 0, words("sensitivity.instead", own=even.option, other=even.instead_of))
+        if even.requests_per_day:
+            sheet.row(row, 1, (even.requests_per_day, even.tokens_per_month), "count")
+            sheet.put(row, 3, even.busy_share, "share")
+        else:
+            key = "sensitivity.never" if even.requests_per_day is None else "break_even.always"
+            sheet.put(row, 1, words(key, times=words.number(MOST_TIMES)))

@@ -137,8 +137,8 @@ class Choices:
         worth = grid.line(words("calc.saved_worth"), money, lambda t: saved[t] * discount[t], first=0)
         summed = grid.running(words("calc.saved_summed"), money, lambda before, t: before + saved[t])
         worth_summed = grid.running(words("calc.worth_summed"), money, lambda before, t: before + worth[t])
-        simple = self._payback(saved, summed, words("calc.back"))
-        late = self._payback(worth, worth_summed, words("calc.worth_back"))
+        simple = self._payback(self._back(saved, summed, words("calc.back")))
+        late = self._payback(self._back(worth, worth_summed, words("calc.worth_back")), simple)
         none = literal(NO_VALUE)
         share = when(other_total > 0, saved.whole / other_total, none)
         share = grid.value(words("choice.saving_share"), words("unit.share"), share, "share")
@@ -220,18 +220,21 @@ class Choices:
         )
         return both(turns.whole.same_as(1), signs.fixed(grid.months).same_as(1))
 
-    def _payback(self, flows: Row, summed: Row, back_name: str) -> Formula:
-        """Months until what was paid has come back for good, straight within a month: the last time that the sum rises
-        through nothing. A text where it ends below."""
+    def _back(self, flows: Row, summed: Row, name: str) -> Formula:
+        """Months until the sum is never below nothing again, straight within a month; a text where it ends there."""
         grid, words = self.grid, self.words
         month = self.time.month
         back = grid.line(
-            back_name, words("unit.months"),
+            name, words("unit.months"),
             lambda t: when(
                 both(summed[t - 1] < 0, summed[t] >= 0), month[t] - 1 + (0 - summed[t - 1]) / flows[t], 0
             ), "number", whole=largest,
         )  # fmt: skip
-        ended = summed.fixed(grid.months) < 0
-        return grid.value(
-            words("calc.payback_months"), words("unit.months"), when(ended, literal(NO_VALUE), back.whole)
-        )
+        return when(summed.fixed(grid.months) < 0, literal(NO_VALUE), back.whole)
+
+    def _payback(self, back: Formula, other: Formula | None = None) -> Formula:
+        """That, and where `other` asks for more, what both do: the rule of `pricing.finance.payback_months`."""
+        if other is not None:
+            none = literal(NO_VALUE)
+            back = when_number(back, lambda own: when_number(other, lambda least: largest(own, least), none), none)
+        return self.grid.value(self.words("calc.payback_months"), self.words("unit.months"), back)

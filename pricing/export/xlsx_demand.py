@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from xlsxwriter.utility import xl_col_to_name
 
-from pricing.export.formula import Formula, both, largest, round_up, when
+from pricing.export.formula import Formula, both, largest, logarithm, poisson, round_up, smallest, when
 from pricing.export.grid import MONTH_ROW, TODAY, YEAR_ROW, Grid, Row
 from pricing.export.words import Words
 from pricing.export.xlsx_inputs import Inputs
+from pricing.queue import BUSY_SHARES
 from pricing.scenario import ARMS, Arm, Scenario
 
 
@@ -47,7 +48,6 @@ class Fleet:
     total_s: Formula
     at_work: Row
     replicas: Row
-    busy_share: Row
 
 
 class Demand:
@@ -141,20 +141,20 @@ class Demand:
         grid, x, words = self.grid, self.x, self.words
         grid.heading(words("calc.fleet", arm=words(f"arm.{arm}")))
         seconds = words("unit.seconds_request")
-        read_speed = x(f"serving.{arm}.input_tokens_per_second")
-        write_speed = x(f"serving.{arm}.output_tokens_per_second")
+        factor, speed = x("serving.speed_factor"), words("unit.tokens_second")
+        read_speed = x(f"serving.{arm}.input_tokens_per_second") * factor
+        read_speed = grid.value(words("calc.read_speed"), speed, read_speed)
+        write_speed = x(f"serving.{arm}.output_tokens_per_second") * factor
         if arm == "speculative":
-            write_speed = grid.value(
-                words("calc.write_speed"), words("unit.tokens_second"),
-                write_speed * (1 - x("speculation.capacity_share_taken")),
-            )  # fmt: skip
+            write_speed = write_speed * (1 - x("speculation.capacity_share_taken"))
+        write_speed = grid.value(words("calc.write_speed"), speed, write_speed)
         tokens, cached = x("workload.input_tokens"), x("workload.cached_input_share")
         input_s = grid.value(words("calc.input_s"), seconds, tokens * (1 - cached) / read_speed, "factor")
         cached_cost = tokens * cached * x("serving.cached_input_cost_share") / read_speed
         cached_s = grid.value(words("calc.cached_s"), seconds, cached_cost, "factor")
         output_s = grid.value(words("calc.output_s"), seconds, x("workload.output_tokens") / write_speed, "factor")
         total_s = grid.value(words("calc.total_s"), seconds, input_s + cached_s + output_s, "factor", "strong")
-        limit = self._limit(scenario, arm)
+        limit = self._limit(scenario, arm, total_s)
         on = x.constant("seconds_per_day") * x("workload.hours_on_share")
         replica = words("unit.replicas")
         per_day = self.work.per_day
@@ -163,35 +163,80 @@ class Demand:
         )  # fmt: skip
         peak, spare = x("workload.peak_factor"), x("serving.spare_replicas")
         replicas = grid.line(
-            words("calc.replicas"), replica, lambda t: self.whole_up(at_work[t] * peak / limit) + spare, "count",
-            whole=None,
+            words("calc.replicas"), replica, lambda t: largest(1, self.whole_up(at_work[t] * peak / limit)) + spare,
+            "count", whole=None,
         )  # fmt: skip
-        busy = grid.line(
-            words("calc.busy"), words("unit.share_time"), lambda t: at_work[t] / replicas[t], "share", whole=None
-        )
-        return Fleet(input_s, cached_s, output_s, total_s, at_work, replicas, busy)
+        return Fleet(input_s, cached_s, output_s, total_s, at_work, replicas)
 
-    def _limit(self, scenario: Scenario, arm: Arm) -> Formula:
-        """Given, or where the arm's load curve crosses the P95 target: up to the first point beyond it, straight
-        between the two."""
+    def _limit(self, scenario: Scenario, arm: Arm, total_s: Formula) -> Formula:
+        """How busy a replica may be: as given; or where P95 crosses its target on the measured load curve; or where it
+        does with what the queue makes requests wait, and never more than given."""
         grid, x, words = self.grid, self.x, self.words
         share = words("unit.share_time")
         points = scenario.load_curve.get(arm)
-        if not points:
+        if scenario.serving.p95_target_s is None:
             return grid.value(words("calc.limit"), share, x("serving.busy_limit"), "share")
-        order = sorted(range(len(points)), key=lambda i: (points[i].busy_share.value, points[i].p95_s.value))
-        target = x("serving.p95_target_s")
-        width = Grid(grid.sheet, len(order) - 1)  # a point a column, from month 0's on
-        width.next = grid.next
+        if points:
+            order = sorted(range(len(points)), key=lambda i: (points[i].busy_share.value, points[i].p95_s.value))
+            width = self._wide(len(order))
+            busy = width.line(
+                words("calc.point_busy"), share, lambda t: x(f"load_curve.{arm}.{order[t]}.busy_share"), "share",
+                first=0, whole=None,
+            )  # fmt: skip
+            p95 = width.line(
+                words("calc.point_p95"), words("unit.seconds"), lambda t: x(f"load_curve.{arm}.{order[t]}.p95_s"),
+                first=0, kind="number", whole=None,
+            )  # fmt: skip
+            limits, _ = self._crossed(width, busy, p95, x("serving.p95_target_s"))
+            return grid.value(words("calc.limit"), share, largest(limits.all), "share")
+        width = self._wide(len(BUSY_SHARES))
+        busy, p95 = self._queue(width, total_s)
+        target = x("serving.p95_target_s") * (1 + x.constant("tolerance"))
+        limits, missed = self._crossed(width, busy, p95, target)
+        # Where not even an idle replica keeps it, the fleet is sized all the same, and this says so.
+        kept = grid.value(words("calc.kept"), words("unit.switch"), 1 - missed.fixed(0), "whole")
+        given = x("serving.busy_limit")
+        limit = when(kept.same_as(1), smallest(given, largest(limits.all)), given)
+        return grid.value(words("calc.limit"), share, limit, "share")
 
-        def at(name: str) -> list[Formula]:
-            return [x(f"load_curve.{arm}.{i}.{name}") for i in order]
+    def _wide(self, points: int) -> Grid:
+        """A point a column, from month 0's on."""
+        width = Grid(self.grid.sheet, points - 1)
+        width.next = self.grid.next
+        return width
 
-        shares, p95s = at("busy_share"), at("p95_s")
-        busy = width.line(words("calc.point_busy"), share, lambda t: shares[t], "share", first=0, whole=None)
+    def _queue(self, width: Grid, total_s: Formula) -> tuple[Row, Row]:
+        """(busy share, P95 in s): Erlang's chance to wait, from two of Poisson's, and what 5 % wait longer than."""
+        x, words = self.x, self.words
+        places, chance = x("serving.requests_at_once"), words("unit.share_requests")
+        busy = width.running(
+            words("calc.point_busy"), words("unit.share_time"),
+            lambda before, t: before + x.constant("busy_step"), "share",
+        )  # fmt: skip
+        blocked = width.line(
+            words("calc.point_blocked"), chance,
+            lambda t: poisson(places, places * busy[t], upto=False) / poisson(places, places * busy[t], upto=True),
+            "share", first=0, whole=None,
+        )  # fmt: skip
+        waiting = width.line(
+            words("calc.point_waiting"), chance, lambda t: blocked[t] / (1 - busy[t] * (1 - blocked[t])), "share",
+            first=0, whole=None,
+        )  # fmt: skip
+        wait = width.line(
+            words("calc.point_wait"), words("unit.requests_long"),
+            lambda t: largest(0, logarithm(waiting[t] / x.constant("later"))) / (places * (1 - busy[t])), "factor",
+            first=0, whole=None,
+        )  # fmt: skip
         p95 = width.line(
-            words("calc.point_p95"), words("unit.seconds"), lambda t: p95s[t], first=0, kind="number", whole=None
-        )
+            words("calc.point_p95"), words("unit.seconds"), lambda t: places * total_s * (1 + wait[t]), "number",
+            first=0, whole=None,
+        )  # fmt: skip
+        return busy, p95
+
+    def _crossed(self, width: Grid, busy: Row, p95: Row, target: Formula) -> tuple[Row, Row]:
+        """(how busy a replica may be as far as each point says, 1 from the first point beyond the target on): up to
+        that point, straight between the two."""
+        words = self.words
         missed = width.running(
             words("calc.point_missed"), words("unit.switch"),
             lambda before, t: largest(before, when(p95[t] > target, 1, 0)), "whole",
@@ -203,6 +248,7 @@ class Demand:
             first_missed = both(missed[t - 1].same_as(0), p95[t - 1] > 0)
             return when(missed[t].same_as(0), busy[t], when(first_missed, across, 0))
 
+        share = words("unit.share_time")
         limits = width.line(words("calc.point_limit"), share, upto, "share", first=0, whole=None)
-        grid.next = width.next
-        return grid.value(words("calc.limit"), share, largest(limits.all), "share")
+        self.grid.next = width.next
+        return limits, missed

@@ -7,6 +7,7 @@ from pricing.export.formula import Formula, in_case
 from pricing.export.told import Told, told
 from pricing.export.words import Words
 from pricing.export.workbook import Kind, Sheet
+from pricing.queue import BUSY_SHARES, LATER
 from pricing.scenario import Scenario
 
 # What a month, a million and a rounding are, so that no formula hides a number.
@@ -20,6 +21,8 @@ CONSTANTS: dict[str, float] = {
     "thousand": 1000,
     "two": 2,
     "tolerance": 1e-9,
+    "later": LATER,
+    "busy_step": BUSY_SHARES[0],
     "halvings": 15,  # finer ones, to the power of 60 months, are beyond what a spreadsheet holds
 }
 FIRST_ROW = 5
@@ -35,6 +38,7 @@ class Inputs:
         self._used: dict[str, Formula] = {}
         self._constants: dict[str, Formula] = {}
         self._switches: dict[tuple[int, int], Formula] = {}
+        self._terms: dict[tuple[int, int], Formula] = {}
         self.base: dict[str, Formula] = {}
         self.cases: dict[str, tuple[Formula | None, Formula | None]] = {}
         self._row = FIRST_ROW
@@ -51,6 +55,10 @@ class Inputs:
 
     def by_the_hour(self, option: int, part: int) -> Formula:
         return self._switches[option, part]
+
+    def term_months(self, option: int, part: int) -> Formula:
+        """Months for which a part's GPUs are paid once they are rented."""
+        return self._terms[option, part]
 
     def _write(self) -> None:
         sheet, words = self._sheet, self._words
@@ -74,6 +82,9 @@ class Inputs:
                 path, source = f"cloud.{i}.parts.{j}.by_the_hour", words("source.commitment")
                 made = self._plain(path, name, float(part.by_the_hour), words("unit.switch"), source)
                 self._switches[i, j] = made
+                name = words("input.term_months", option=option.name, commitment=words(f"commitment.{part.commitment}"))
+                path, months = f"cloud.{i}.parts.{j}.term_months", float(part.term_months)
+                self._terms[i, j] = self._plain(path, name, months, words("unit.months"), source)
         self._section(words("section.constants"))
         for constant, value in CONSTANTS.items():
             name, unit = words(f"constant.{constant}"), words(f"constant_unit.{constant}")
@@ -119,7 +130,7 @@ class Inputs:
         base = sheet.put(row, BASE, value, kind, "input")
         used = sheet.put(row, USED, base, kind)
         sheet.put(row, UNIT, unit, look="note")
-        sheet.put(row, LABEL, self._words("label.assumed" if "by_the_hour" in path else "label.definition"))
+        sheet.put(row, LABEL, self._words("label.definition" if path.startswith("constant.") else "label.assumed"))
         sheet.put(row, SOURCE, source)
         self._row += 1
         return used

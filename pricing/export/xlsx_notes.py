@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 
+from pricing.export.provenance import told_matches, told_rates
 from pricing.export.told import Told, told
 from pricing.export.words import Words
 from pricing.export.workbook import Sheet, shown_text
 from pricing.scenario import Scenario
 from pricing.scenario_file import dump_scenario
-from pricing.sensitivity import Moved
 from pricing.tables import PriceTable
 
 _PRICE_COLUMNS = (  # the source where the scenario's own prices have theirs
@@ -28,16 +28,20 @@ def fingerprint(scenario: Scenario) -> str:
     return hashlib.sha256(dump_scenario(scenario).encode()).hexdigest()
 
 
-def write_prices(sheet: Sheet, scenario: Scenario, prices: PriceTable | None, words: Words) -> None:
+def write_prices(sheet: Sheet, scenario: Scenario, prices: PriceTable | None, words: Words, today: date) -> None:
+    """Of each rented price also whether it is in the table, whose hash vouches for no other."""
     sheet.put(0, 0, words("prices.title"), look="title")
     sheet.put(1, 0, words("prices.note"), look="about")
     heads = [words(f"inputs.{head}") for head in ("name", "used", "unit", "label", "source", "low", "high")]
+    matches = told_matches(scenario, prices, today, words)
     row = 3
-    sheet.row(row, 0, heads, look="head")
+    sheet.row(row, 0, [*heads, words("prices.in_table")] if matches else heads, look="head")
     for number in told(scenario, words):
         if number.kind == "rate":
             row += 1
             _figure(sheet, row, number, words)
+            if number.path in matches:
+                sheet.put(row, 7, matches[number.path])
     row += 2
     if prices is not None:
         rows = [price for price in prices if price.gpu == scenario.serving.gpu] or list(prices)
@@ -123,6 +127,14 @@ def write_assumptions(sheet: Sheet, scenario: Scenario, words: Words) -> None:
         sheet.put(row, 0, words(f"label.{label}"))
         sheet.put(row, 1, words(f"label_about.{label}"), look="wrapped")
         sheet.high_enough(row, {words(f"label_about.{label}"): _RULE})
+    if scenario.rates:
+        row += 2
+        sheet.row(row, 0, [words("rates.title"), None], look="section")
+        for rate in told_rates(scenario, words):
+            row += 1
+            sheet.put(row, 0, "•")
+            sheet.put(row, 1, rate, look="wrapped")
+            sheet.high_enough(row, {rate: _RULE})
     row += 2
     sheet.row(row, 0, [words("assumptions.excluded"), None], look="section")
     for excluded in scenario.excluded or (words("assumptions.nothing_excluded"),):
@@ -156,7 +168,7 @@ def write_changes(
     sheet: Sheet,
     scenario: Scenario,
     prices: PriceTable | None,
-    changes: Sequence[Moved],
+    changes: Sequence[str],
     words: Words,
     written_at: datetime,
 ) -> None:
@@ -174,10 +186,15 @@ def write_changes(
         told_table = words("prices.table", file=prices.file, sha256=prices.sha256)
         sheet.put(row, 1, told_table, look="wrapped")
         sheet.high_enough(row, {told_table: 84})
+    for rate in told_rates(scenario, words):
+        row += 1
+        told_converted = f"{words('rates.title')}: {rate}"
+        sheet.put(row, 1, told_converted, look="wrapped")
+        sheet.high_enough(row, {told_converted: 84})
     for change in changes:
         row += 1
-        sheet.put(row, 1, change.sentence, look="wrapped")
-        sheet.high_enough(row, {change.sentence: 84})
+        sheet.put(row, 1, change, look="wrapped")
+        sheet.high_enough(row, {change: 84})
     for _ in range(12):
         row += 1
         sheet.row(row, 0, (None, None, None, None), look="input")

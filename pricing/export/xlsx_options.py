@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pricing.bill import LINES, RUNNING
+from pricing.bill import LINES, RUNNING, TAXED
 from pricing.export.formula import Formula, due_again, largest, literal, remainder, round_off, total, when
 from pricing.export.grid import Grid, Row
 from pricing.export.words import NO_VALUE, Words
 from pricing.export.xlsx_demand import Demand, Fleet
 from pricing.export.xlsx_inputs import Inputs
+from pricing.export.xlsx_rented import Rented, sum_of
 from pricing.scenario import Arm, Scenario
 from pricing.tco import BEHIND, ONE_OFF, TAX, UPKEEP
 
@@ -20,7 +21,8 @@ COST_LINES = (*LINES, *BEHIND)
 @dataclass(frozen=True)
 class Block:
     """An option as it stands in the sheet. lines: those that it has. flows, summed, discounted: of money paid, from
-    today on. tokens: money by what it pays for, by the name of `pricing.tokens.TokenCosts`."""
+    today on. busy_share: of the GPUs that are paid for. tokens: money by what it pays for, by the name of
+    `pricing.tokens.TokenCosts`. beyond: owed for reservations after the term; None for what has none."""
 
     number: int
     title: str
@@ -35,6 +37,7 @@ class Block:
     gpus: Row | None
     busy_share: Row | None
     tokens: dict[str, Formula]
+    beyond: Formula | None
 
     @property
     def label(self) -> str:
@@ -69,12 +72,11 @@ class Options:
     def _money(self, line: str, formula: Callable[[int], Formula | int]) -> Row:
         return self.grid.line(self.words(f"line.{line}"), self.currency, formula)
 
-    def _rented(self, option: int, parts: int, fleet: Fleet) -> tuple[dict[str, Row], Row]:
+    def _rented(self, option: int, parts: int, fleet: Fleet) -> tuple[dict[str, Row], Row, Formula]:
         grid, x, words, need = self.grid, self.x, self.words, self.need
         at = f"cloud.{option}"
-        rented = [self._part(option, i, fleet) for i in range(parts)]
-        gpus, costs = [part[0] for part in rented], [part[1] for part in rented]
-        compute = self._money("compute", lambda t: _sum([cost[t] for cost in costs]))
+        rented = Rented(grid, x, need, self.currency, words).parts(option, parts, fleet)
+        compute = self._money("compute", lambda t: sum_of([part.cost[t] for part in rented]))
         lines = {
             "compute": compute,
             "storage": self._money("storage", lambda t: x(f"{at}.storage_per_month")),
@@ -84,37 +86,12 @@ class Options:
             ),
             "support": self._money("support", lambda t: compute[t] * x(f"{at}.support_share")),
         }
-        all_gpus = grid.line(
-            words("calc.gpus"), words("unit.gpus"), lambda t: _sum([part[t] for part in gpus]), "count", whole=None
-        )
-        return lines, all_gpus
-
-    def _part(self, option: int, part: int, fleet: Fleet) -> tuple[Row, Row]:
-        """GPUs rented at one price, and what they cost."""
-        grid, x, words, need, number = self.grid, self.x, self.words, self.need, part + 1
-        own = f"cloud.{option}.parts.{part}"
-        share = grid.value(
-            words("calc.part_share", part=number), words("unit.factor"),
-            x(f"{own}.fleet_share") / (1 - x(f"{own}.interruption_share")), "factor",
+        gpus = grid.line(
+            words("calc.gpus"), words("unit.gpus"), lambda t: sum_of([part.gpus[t] for part in rented]), "count",
+            whole=None,
         )  # fmt: skip
-        idle = x.by_the_hour(option, part) * (1 - x("workload.hours_on_share"))
-        hours = grid.value(
-            words("calc.part_hours", part=number), words("unit.hours"), need.time.hours_per_month * (1 - idle)
-        )
-        replicas = self._count("calc.part_replicas", number, lambda t: need.whole_up(fleet.replicas[t] * share))
-        per_replica, per_instance = x("serving.gpus_per_replica"), x(f"cloud.{option}.gpus_per_instance")
-        instances = self._count(
-            "calc.part_instances", number, lambda t: need.whole_up(replicas[t] * per_replica / per_instance)
-        )
-        gpus = self._count("calc.part_gpus", number, lambda t: instances[t] * per_instance)
-        price = x(f"{own}.per_gpu_hour")
-        cost = grid.line(
-            words("calc.part_cost", part=number), self.currency, lambda t: gpus[t] * price * hours
-        )  # fmt: skip
-        return gpus, cost
-
-    def _count(self, key: str, part: int, formula: Callable[[int], Formula]) -> Row:
-        return self.grid.line(self.words(key, part=part), self.words("unit.pieces"), formula, "count", whole=None)
+        owed = sum_of([part.beyond.whole for part in rented]) * (1 + x("tax_share"))
+        return lines, gpus, grid.value(words("calc.beyond"), self.currency, owed, "money")
 
     def _bought(self, at: str, fleet: Fleet) -> tuple[dict[str, Row], Row]:
         grid, x, words, time = self.grid, self.x, self.words, self.need.time
@@ -201,28 +178,42 @@ class Options:
             )
             for name, (tokens, price) in parts.items()
         ]  # fmt: skip
-        return {"tokens": self._money("tokens", lambda t: _sum([part[t] for part in paid]))}
+        return {"tokens": self._money("tokens", lambda t: sum_of([part[t] for part in paid]))}
 
     def _block(
-        self, name: str, kind: str, arm: Arm, fleet: Fleet, lines: dict[str, Row], gpus: Row | None
+        self, name: str, kind: str, arm: Arm, fleet: Fleet, lines: dict[str, Row], gpus: Row | None,
+        beyond: Formula | None = None,
     ) -> None:  # fmt: skip
         grid, x, words = self.grid, self.x, self.words
+        busy, per_replica, first = None, x("serving.gpus_per_replica"), self.need.time.month
+        if gpus is not None:
+            busy = grid.line(
+                words("calc.busy_paid"), words("unit.share_time"), lambda t: fleet.at_work[t] * per_replica / gpus[t],
+                "share", whole=None,
+            )  # fmt: skip
+        pilot: Formula | None = None
         if arm == "speculative":
             lines[UPKEEP] = self._money(UPKEEP, lambda t: x("speculation.upkeep_per_month"))
-            once = x("speculation.engineering_weeks") * x("speculation.per_engineering_week") + x("speculation.pilot")
+            pilot = x("speculation.pilot")
+            once = x("speculation.engineering_weeks") * x("speculation.per_engineering_week") + pilot
             once = grid.value(words("calc.once"), self.currency, once, "rate")
-            first = self.need.time.month
             lines[ONE_OFF] = self._money(ONE_OFF, lambda t: when(first[t].same_as(1), once, 0))
         tax = x("tax_share")
-        running = self._money("running", lambda t: _sum([lines[n][t] for n in (*RUNNING, UPKEEP) if n in lines]))
-        lines[TAX] = self._money(
-            TAX, lambda t: tax * _sum([running[t], *(lines[n][t] for n in ("capex",) if n in lines)])
-        )
+        running = self._money("running", lambda t: sum_of([lines[n][t] for n in (*RUNNING, UPKEEP) if n in lines]))
+        taxed = self._money("taxed", lambda t: sum_of([lines[n][t] for n in TAXED if n in lines]))
+
+        def bought(t: int) -> Formula | int:
+            parts = [lines["capex"][t]] if "capex" in lines else []
+            parts += [when(first[t].same_as(1), pilot, 0)] if pilot is not None else []
+            return sum_of(parts) if parts else 0
+
+        taxed_early = self._money("taxed_early", bought)
+        lines[TAX] = self._money(TAX, lambda t: tax * (taxed[t] + taxed_early[t]))
         ordered = {line: lines[line] for line in COST_LINES if line in lines}
         whole = grid.line(
-            words("line.total"), self.currency, lambda t: _sum([line[t] for line in ordered.values()]), look="strong"
+            words("line.total"), self.currency, lambda t: sum_of([line[t] for line in ordered.values()]), look="strong"
         )
-        early, late = self._paid(lines, running, tax)
+        early, late = self._paid(lines, running, tax, taxed, taxed_early)
         flows = grid.line(words("calc.flows"), self.currency, lambda t: late[t] + early[t + 1], first=0, look="strong")
         summed = grid.running(words("calc.summed"), self.currency, lambda before, t: before + flows[t])
         discount = self.need.time.discount
@@ -232,20 +223,21 @@ class Options:
             Block(
                 number=len(self.blocks) + 1, title=self._title, name=name, kind=kind, arm=arm, lines=ordered,
                 total=whole, flows=flows, summed=summed, discounted=discounted, gpus=gpus,
-                busy_share=None if kind == "api" else fleet.busy_share, tokens=tokens,
+                busy_share=busy, tokens=tokens, beyond=beyond,
             )
         )  # fmt: skip
 
-    def _paid(self, lines: dict[str, Row], running: Row, tax: Formula) -> tuple[Row, Row]:
+    def _paid(
+        self, lines: dict[str, Row], running: Row, tax: Formula, taxed: Row, taxed_early: Row
+    ) -> tuple[Row, Row]:  # fmt: skip
         """What is bought is paid at a month's beginning, all else at its end, with its tax."""
 
-        def early(t: int) -> Formula | int:
-            once = [lines[ONE_OFF][t]] if ONE_OFF in lines else []
-            parts = [lines["capex"][t] * (1 + tax), *once] if "capex" in lines else once
-            return _sum(parts) if parts else 0
+        def early(t: int) -> Formula:
+            once = [lines[name][t] for name in ("capex", ONE_OFF) if name in lines]
+            return sum_of([*once, tax * taxed_early[t]])
 
         def late(t: int) -> Formula:
-            paid = running[t] * (1 + tax)
+            paid = running[t] + tax * taxed[t]
             return paid + lines["residual"][t] if "residual" in lines else paid
 
         return self._money("early", early), self._money("late", late)
@@ -255,7 +247,7 @@ class Options:
         if kind != "api":
             return fleet.input_s, fleet.cached_s, fleet.output_s, fleet.total_s
         wholes = [row.whole for row in self._bought_tokens]
-        return *wholes, _sum(wholes)
+        return *wholes, sum_of(wholes)
 
     def _tokens(self, paid: Formula, parts: tuple[Formula, ...]) -> dict[str, Formula]:
         """The total by its parts, so that they add up to it."""
@@ -286,10 +278,3 @@ class Options:
                 each = found["per_million_output"] * x(path) * x.constant("thousand") / million
                 found[name] = grid.value(words(f"cost.{name}"), money, each, "rate")
         return found
-
-
-def _sum(parts: list[Formula]) -> Formula:
-    whole = parts[0]
-    for part in parts[1:]:
-        whole = whole + part
-    return whole

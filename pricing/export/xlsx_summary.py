@@ -8,6 +8,7 @@ from pricing.export.formula import (
     Cells,
     Formula,
     apart,
+    choose,
     entry,
     largest,
     literal,
@@ -16,6 +17,7 @@ from pricing.export.formula import (
     place_of_smallest,
     rank_of,
     rounded,
+    sign_of,
     smallest,
     when,
 )
@@ -141,8 +143,10 @@ class Summary:
         self.row += 1
 
     def _verdict(self, found: Compared) -> Formula:
-        gain, loss = literal(self.words("summary.gain")), literal(self.words("summary.loss"))
-        return when(found.saving < 0, loss, when(found.saving > 0, gain, literal(NO_VALUE)))
+        """As `pricing.tco.Choice.verdict`."""
+        loss, late, gain, even = (literal(self.words(f"summary.{key}")) for key in ("loss", "late", "gain", "even"))
+        saving, npv = (rounded(part, self.x.constant("two")) for part in (found.saving, found.npv))
+        return when(saving < 0, loss, choose(self.x.constant("two") + sign_of(npv), late, even, gain))
 
     def _presents(self) -> Cells:
         """Present values of the cost, an option a row, in the options' table below."""
@@ -156,11 +160,11 @@ class Summary:
     def _options(self) -> None:
         sheet, money = self.sheet, self.scenario.currency
         known = [cost for cost in COSTS if any(cost in block.tokens for block in self.blocks)]
-        self._section("summary.options", 4 + len(known) + 2)
+        self._section("summary.options", 4 + len(known) + 3)
         heads = ["total", "present_head", "rank"]
         self._heads(
             ["summary.option", *(f"summary.{head}" for head in heads), *(f"cost.{cost}" for cost in known),
-             "summary.gpus_first", "summary.gpus_last", "summary.busy"], currency=money,
+             "summary.gpus_first", "summary.gpus_last", "summary.busy", "summary.beyond_term"], currency=money,
         )  # fmt: skip
         assert self.row == self._first_option_row()
         for block in self.blocks:
@@ -178,6 +182,7 @@ class Summary:
                 sheet.put(self.row, column + 2, mean(block.busy_share.all), "share")
             else:
                 sheet.row(self.row, column, (NO_VALUE,) * 3, "count")
+            sheet.put(self.row, column + 3, block.beyond, "money")
             self.row += 1
         self.row += 1
 

@@ -41,5 +41,5 @@ def scenario(**changes):
         at = given
         for step in way:
             at = at[int(step)] if isinstance(at, list) else at.setdefault(step, {})
-        at[int(last) if isinstance(at, list) else last] = value
+        at[int(last) if isinstance(at, list) else last] = deepcopy(value)  # what is changed next is not the caller's
     return scenario_from(given)

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from app import claims_model, cli, terminal
 from engine.errors import EngineError
 from engine.published import shipped_results
+from engine.validation import shipped_error_band, shipped_speedup_band
 from pricing.claims import ClaimInput, shipped_claims
 
 KNOWN = ("--model", "Llama-3.1-8B", "--gpu", "h100 sxm", "--precision", "bf16", "--batch", "1")
@@ -190,6 +191,10 @@ def test_the_projection_is_made_only_where_the_claim_says_enough():
     assert plain.speculative_tokens_per_second is None
     assert plain.times_at_most >= 1
     assert plain.band
+    assert plain.times_at_most == pytest.approx(max(1, 1 / (1 + shipped_error_band(1).low)))
+    assert plain.speedup_times_at_most == pytest.approx(max(1, 1 / (1 + shipped_speedup_band(1).low)))
+    drafted = ClaimInput(model="Llama-3.1-8B", gpu="H100 SXM", speedup=2, k=5, mean_acceptance_length=3, batch=32)
+    assert claims_model.projected_of(drafted).speedup_times_at_most is None  # no speed-up of a batch was published
     with pytest.raises(EngineError, match="no model"):
         claims_model.check(ClaimInput(model="nobody", gpu="H100 SXM", speedup=2))
 
@@ -222,4 +227,42 @@ def test_a_speed_ten_times_too_high_is_never_plausible():
                 model=result.model, gpu=result.gpu.name, gpus=result.gpus, batch=result.batch,
                 tokens_per_second=10 * result.value / result.replicas,
             )  # fmt: skip
-            assert claims_model.check(claim, result.precision.name).verdict in ("contradicted", "implausible")
+            # with a long prompt left unsaid, the time of reading it would be taken in the claim's favour
+            found = claims_model.check(claim, result.precision.name, prompt_tokens=round(result.counts.prompt_tokens))
+            assert found.verdict in ("contradicted", "implausible"), result.id
+
+
+def test_what_fits_in_no_more_than_fp8_is_plausible_in_fp8_and_says_so():
+    """139 GB in bf16 are no machine of 80 GB; one precision for the limits and the projection."""
+    model = ("--model", "Llama-3.3-70B", "--gpu", "H100 SXM", "--gpus", 1, "--batch", 1)
+    found = document("check", "--tokens-per-second", 20, *model)
+    assert found["verdict"] == "plausible"
+    assert "with weights in fp8" in found["why"]
+    assert (found["projection"]["fits"], found["projection"]["chosen_precision"]) == (True, "fp8")
+    assert found["bound"]["machine"] == found["projection"]["machine"] == "Llama-3.3-70B in fp8 on H100 SXM"
+    assert document("check", "--tokens-per-second", 20, *model, "--precision", "bf16")["verdict"] == "contradicted"
+
+
+def test_weights_that_fit_with_no_room_for_anything_else_make_no_claim_plausible():
+    model = ("--model", "Vicuna-33B", "--gpu", "H100 SXM", "--batch", 900)
+    found = document("check", "--tokens-per-second", 20, *model, "--precision", "bf16")
+    assert (found["verdict"], found["decided_by"]) == ("implausible", "projection")
+    assert "projected not to fit: Vicuna-33B in bf16 on H100 SXM" in found["why"]
+
+
+def test_a_claim_of_quantized_weights_is_held_to_their_precision(tmp_path):
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "vocab_size": 128256,
+              "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+              "quantization_config": {"quant_method": "gptq", "bits": 4}}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = document("check", "--tokens-per-second", 20, "--model", tmp_path, "--gpu", "H100 SXM", "--batch", 1)
+    assert " in int4 on H100 SXM" in found["bound"]["machine"]
+    assert found["projection"]["machine"] == found["bound"]["machine"]
+
+
+def test_numbers_that_no_machine_is_near_are_refused_in_one_sentence():
+    for given in (("--speedup", 2, "--k", 20_000_000, "--acceptance-rate", 0.5),
+                  ("--per-hour", 1e308, "--per-million", 1e-308)):  # fmt: skip
+        result = run("check", *given, "--json")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert "must be from" in result.stderr

@@ -466,3 +466,41 @@ def test_the_commands_are_there_for_a_real_shell_and_write_nothing_but_the_docum
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["prices"][0]["per_hour"] == 55.04
     assert not data.exists()
+
+
+def test_an_export_that_fails_leaves_the_file_that_was_there(tmp_path, monkeypatch):
+    held = tmp_path / "prices.csv"
+    held.write_text("mine")
+
+    def full(self, target):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    said = " ".join(refused("export", "--output", held).split())
+    assert f"{held} could not be written (No space left on device); what it held before is untouched" in said
+    assert held.read_text() == "mine"
+    assert [path.name for path in tmp_path.iterdir() if path.suffix == ".part"] == []
+
+
+def test_hidden_rows_of_a_workbook_are_told(tmp_path):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for line in OURS.splitlines():
+        book.active.append(line.split(";"))
+    book.active.append([*(cell.value for cell in book.active[2])])
+    book.active.cell(3, 8).value = "Ankara"
+    book.active.row_dimensions[3].hidden = True
+    book.save(tmp_path / "ours.xlsx")
+    done = run("import", tmp_path / "ours.xlsx")
+    assert "1 row that the workbook hides was read like the others (line 3)" in " ".join(done.stderr.split())
+    assert document("import", tmp_path / "ours.xlsx")["hidden_lines"] == [3]
+    assert "hides" not in run("import", ours(tmp_path)).stderr
+
+
+@pytest.mark.parametrize("day", ["0001-01-01", "2005-12-31"])
+def test_a_price_of_a_day_before_there_were_prices_is_refused(tmp_path, data, day):
+    document("import", ours(tmp_path), "--accept")
+    text = OURS.replace("01.09.2026", day).replace("8.999,90", "9.999,90")
+    said = " ".join(refused("import", ours(tmp_path, text), "--accept").split())
+    assert f"column as_of: {day} is before 2006-01-01" in said

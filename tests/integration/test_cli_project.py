@@ -111,6 +111,8 @@ def test_a_kept_run_lends_its_acceptance():
         (("--model", "Llama-3.1-8B", "--draft", "1.5", "--k", 2, "--mean-acceptance-length", 2), "share"),
         (("--model", "Llama-3.1-8B", "--draft", "eagle", "--draft-seconds", 1), "for a lookup"),
         (("--model", "Llama-3.1-8B", "--run", "nothing"), "nothing"),
+        (("--model", "Llama-3.1-8B", "--batch", 0), "greater than or equal to 1"),
+        (("--model", "Llama-3.1-8B", *SPECULATIVE, "--draft-gpus", 2), "2 of 1 cannot be"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(args, says):
@@ -127,10 +129,81 @@ def test_validate_shows_every_result_and_every_reason():
     found = shipped_validation()
     for check in found.checks:
         assert check.result.id in done.stdout
-    assert "within the bar of 20%" in done.stdout
+    said = " ".join(done.stdout.split())
+    verdicts = ((found.band_without_software, found.passes), *((r.unseen, r.passes) for r in found.regimes))
+    for band, passes in verdicts:
+        assert f"{band}; {'within' if passes else 'falls short of'} the bar of 20%" in said
+    assert "of one sequence at a time, unseen:" in said
+    assert "of several sequences at a time, unseen:" in said
     said = " ".join(done.stderr.split())
     assert all(" ".join(left.id.split()) in said for left in found.left_out)
     printed = document("--validate")
     assert printed["schema"] == "specscope.validation"
     assert [c["predicted"] for c in printed["checks"]] == [c.predicted for c in found.checks]
-    assert printed["passes"] is True
+    assert printed["passes"] is found.passes
+    assert [r["of"] for r in printed["regimes"]] == [r.of for r in found.regimes]
+    assert len(printed["speedups"]) == len(found.speedups)
+
+
+def test_the_range_stands_under_each_figure():
+    args = ("--model", "Llama-3.1-8B", *SPECULATIVE)
+    (got,) = document(*args)["projections"]
+    shown = invoke(*args).stdout
+    for low, high in (
+        got["plain"]["output_tokens_per_second_range"],
+        got["speculative"]["output_tokens_per_second_range"],
+    ):
+        assert f"{low:.0f}-{high:.0f}" in shown
+    low, high = got["speedup_range"]
+    assert f"{low:.2f}-{high:.2f}" in shown
+    assert "from projected / (1 + highest error)" in " ".join(shown.split())
+    many = " ".join(invoke(*args, "--batch", 8).stdout.split())
+    assert "Too few speed-ups were published" in many
+
+
+def test_a_full_batch_that_fits_only_on_average_is_said_not_to_fit():
+    done = invoke("--model", "Llama-3.1-8B", "--batch", 80, "--prompt-tokens", 512, "--output-tokens", 8000)
+    assert "Will not fit: 105.37 GB needed" in done.stdout
+    assert "It fits on 2: --gpus 2." in done.stdout
+
+
+def test_what_is_odd_about_a_projection_is_said_in_a_sentence():
+    odd = ("--model", "Vicuna-33B", "--gpus", 8, "--gpu", "A100 80GB SXM", "--precision", "fp8")
+    said = " ".join(invoke(*odd, "--prompt-tokens", 3000).stdout.split())
+    assert "takes 2,048 at most" in said
+    assert "52 attention heads cannot be split evenly over 8 GPUs" in said
+    assert "no FP8 arithmetic" in said
+    assert len(document(*odd)["projections"][0]["notes"]) == 3  # 512 + 256 tokens are within its context
+
+
+def llama_folder(folder, **more):
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096, "vocab_size": 128256,
+              "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+              "num_key_value_heads": 8}  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config | more))
+    return folder
+
+
+def test_weights_that_the_config_states_as_quantized_are_counted_so_and_told(tmp_path):
+    folder = llama_folder(tmp_path, quantization_config={"quant_method": "gptq", "bits": 4})
+    found = document("--model", folder)
+    assert found["precision"] == "int4"
+    assert any("gptq, 4 bits" in note for note in found["projections"][0]["notes"])
+    asked = document("--model", folder, "--precision", "bf16")
+    assert (asked["precision"], asked["projections"][0]["notes"]) == ("bf16", [])
+
+
+def test_a_quantization_that_is_not_known_is_asked_for(tmp_path):
+    folder = llama_folder(tmp_path, quantization_config={"quant_method": "spqr"})
+    done = invoke("--model", folder)
+    assert (done.exit_code, "--precision" in done.stderr) == (2, True)
+    assert document("--model", folder, "--precision", "int4")["precision"] == "int4"
+
+
+@pytest.mark.parametrize(
+    "given", [("--draft", "0.05"), ("--draft", "eagle"), ("--draft-seconds", 0.1), ("--draft-gpus", 2)]
+)
+def test_a_draft_that_changes_nothing_is_refused_and_not_ignored(given):
+    done = invoke("--model", "Llama-3.1-8B", "--gpus", 2, *given)
+    assert done.exit_code == 2
+    assert "no effect without speculation; give --k" in " ".join(done.stderr.split())

@@ -13,8 +13,11 @@ from helpers.scenarios import scenario
 from typer.testing import CliRunner
 
 from app import cli, command
+from pricing.export.told_moved import sentences
+from pricing.export.words import Words
+from pricing.moved import what_moved
 from pricing.scenario_file import save_scenario
-from pricing.sensitivity import monte_carlo, tornado, what_moved
+from pricing.sensitivity import monte_carlo, tornado
 from pricing.tco import tco
 
 
@@ -73,8 +76,9 @@ def test_the_document_is_the_calculation(document, file):
     assert labels["serving.plain.output_tokens_per_second"] == "measured"
     assert found["tornado"] is found["monte_carlo"] is found["moved"] is None
     assert len(found["price_table"]["sha256"]) == len(found["scenario_sha256"]) == 64
-    assert {row["instead_of"] for row in found["break_even_requests_per_day"]} == {
-        "api", "api without a cached price",
+    assert {row["instead_of"] for row in found["break_even"]} == {"api", "api without a cached price"}
+    assert set(found["break_even"][0]) == {
+        "option", "instead_of", "requests_per_day", "tokens_per_month", "busy_share",
     }  # fmt: skip
 
 
@@ -96,7 +100,9 @@ def test_tornado_draws_and_what_moved_are_in_it(document, file):
     for told in found["monte_carlo"]["options"]:
         assert told["p95"] == chances[told["option"]].p95
         assert told["loss_share"] == chances[told["option"]].loss_share
-    assert found["moved"][0]["sentence"] == what_moved(before, made, "own")[0].sentence
+    moved = what_moved(before, made, "own")
+    assert found["moved"][0]["sentence"] == sentences(moved, before, made, Words())[0]
+    assert found["moved"][0]["effect"] == moved[0].effect
 
 
 def test_people_see_the_answer_the_tables_and_the_labels(invoke, file):
@@ -120,10 +126,10 @@ def test_a_loss_is_said_first(invoke, file):
 
 
 def test_names_cannot_drive_the_terminal(invoke, file):
-    made = scenario(name="a\x1b[31mb", cloud__0__name="[bold]x[/bold]\x07")
+    made = scenario(name="a\u200bb", cloud__0__name="[bold]x[/bold]\u200d")
     result = invoke("tco", file(made))
-    assert "\x1b[31m" not in result.output
-    assert "\x07" not in result.output
+    assert "\u200b" not in result.output
+    assert "\u200d" not in result.output
     assert "[bold]x[/bold]" in result.stdout
 
 
@@ -156,7 +162,7 @@ def test_a_workbook_of_a_case_and_changes_opens_there(invoke, file, tmp_path):
     assert result.exit_code == 0, result.output
     book = openpyxl.load_workbook(tmp_path / "w.xlsx")
     assert book["Summary"]["B5"].value == "worst"
-    assert any("output_tokens goes from 400 to 200" in str(row[1].value) for row in book["Change log"].iter_rows())
+    assert any("goes from 400 to 200 (-50%)" in str(row[1].value) for row in book["Change log"].iter_rows())
 
 
 def test_ctrl_c_keeps_what_was_drawn(invoke, file, monkeypatch):
@@ -298,3 +304,18 @@ def test_what_gives_no_cost_is_one_sentence(invoke, args, told):
     assert result.exit_code == command.BAD_INPUT
     assert told in " ".join(result.stderr.split())
     assert result.stdout == ""
+
+
+def test_a_file_that_cannot_be_written_is_what_it_was(invoke, file, tmp_path, monkeypatch):
+    out = tmp_path / "out.csv"
+    out.write_text("what was there")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("app.whole_file.os.fsync", full)
+    result = invoke("tco", file(scenario()), "--out", out)
+    assert result.exit_code == 2
+    assert "No space left on device" in result.stderr
+    assert out.read_text() == "what was there"
+    assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")] == []

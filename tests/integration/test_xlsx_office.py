@@ -7,6 +7,7 @@ import openpyxl
 import pytest
 from helpers.everything import everything
 from helpers.office import convert, soffice
+from helpers.scenarios import scenario
 
 from pricing.bill import LINES
 from pricing.export.words import NO_VALUE
@@ -96,6 +97,11 @@ def assert_same(book, found, whole):
         option = of_block(whole, block)
         assert at(book, block.flows.whole) == cents(option.total), block.label
         assert at(book, block.discounted.whole) == cents(option.npv_of_cost), block.label
+        if block.beyond is not None:
+            assert at(book, block.beyond) == cents(option.beyond_term), block.label
+        if block.busy_share is not None:
+            busy = [at(book, block.busy_share[t]) for t in range(1, block.busy_share.months + 1)]
+            assert busy == pytest.approx(option.monthly["busy_share"].tolist()), block.label
         for line in (*LINES, *BEHIND):
             if line in block.lines:
                 row = block.lines[line]
@@ -133,6 +139,21 @@ def test_what_a_reader_types_gives_pythons_cents(made, recalculated, name):
 def test_the_switch_makes_it_the_other_case(made, recalculated, case):
     scenario, found, _ = made
     assert_same(recalculated[case], found, tco(scenario.with_values(getattr(scenario, case))))
+
+
+@pytest.mark.parametrize("changes", [
+    {}, {"serving.p95_target_s": 1.31}, {"serving.p95_target_s": 0.9}, {"serving.requests_at_once": 9},
+    {"serving.speculative.output_tokens_per_second": 5000, "serving.requests_at_once": 1},
+])  # fmt: skip
+def test_a_queue_is_worked_out_again(tmp_path, changes):
+    """Four at once take 1.2 s (plain) and 0.8 s by themselves; 0.9 s cannot be kept plain, and says so."""
+    soffice()
+    base = scenario(serving__p95_target_s=1.5, serving__requests_at_once=4, serving__busy_limit=0.9)
+    found = build(base, "base", None, (), (), (), None, datetime(2026, 11, 30, 9, 0, tzinfo=UTC), "en")
+    book = typed(found.book.close(), {found.inputs.base[path].text: value for path, value in changes.items()})
+    book.save(tmp_path / "queue.xlsx")
+    (made,) = convert([tmp_path / "queue.xlsx"], "xlsx", tmp_path / "out")
+    assert_same(openpyxl.load_workbook(made, data_only=True), found, tco(base.with_values(changes)))
 
 
 def test_any_two_options_can_be_compared(made, recalculated):

@@ -15,6 +15,7 @@ from app.session import Run, Session
 from engine.hardware import ModelShape, load_gpu_specs
 from engine.projection import StepCounts, project
 from engine.stats import compute_stats
+from engine.validation import shipped_error_band
 from pricing import load_prices, to_csv, usd_per_million_tokens
 
 SHAPES = cost_panel.shapes_of(PAIR)
@@ -130,6 +131,45 @@ def test_a_projected_row_is_the_roofline_of_the_runs_own_steps():
     assert "sequences at once: 4" in row["how"]
 
 
+@pytest.mark.parametrize("batch", [1, 8])
+def test_the_error_band_stands_beside_each_projected_speed(batch):
+    band = shipped_error_band(batch)
+    shown = update(("", "", 60, batch, 1024, 0.1))
+    own, *projected = shown["records"]
+    for name in ("plain_tokens_per_second", "speculative_tokens_per_second"):
+        at = AT[name]
+        assert AT[f"{name}_range"] == at + 1, "the next column"
+        assert own[f"{name}_low"] is own[f"{name}_high"] is None, "measured is measured"
+        assert shown["table"]["data"][0][at + 1] == ""
+        for row, record in zip(shown["table"]["data"][1:], projected, strict=True):
+            assert record[f"{name}_low"] == pytest.approx(record[name] / (1 + band.high))
+            assert record[f"{name}_high"] == pytest.approx(record[name] / (1 + band.low))
+            low, high = (float(end.replace(",", "")) for end in row[at + 1].split("\u2013"))
+            assert (low, high) == (
+                pytest.approx(record[f"{name}_low"], rel=0.005), pytest.approx(record[f"{name}_high"], rel=0.005),
+            )  # fmt: skip
+    median, results = f"{band.median_absolute * 100:.0f}%", band.results
+    assert f"{results} published results of this kind in {band.engines} engines were off by {median}" in shown["note"]
+    assert "range of the speeds: plain " in shown["derivation"]
+
+
+def test_without_a_projected_speed_there_is_no_range():
+    shown = update(session=measured_session(drafter="eagle"))
+    assert all(r["speculative_tokens_per_second_low"] is None for r in shown["records"])
+    assert {row[AT["speculative_tokens_per_second_range"]] for row in shown["table"]["data"]} == {""}
+
+
+def test_a_range_is_written_in_the_readers_notation():
+    record = {"plain_tokens_per_second_low": 1234.5, "plain_tokens_per_second_high": 2.345}
+    cells = [
+        cost_view._cell(record, "plain_tokens_per_second_range", "str", 3, Words(language)) for language in ("en", "tr")
+    ]
+    assert cells == ["1,230\u20132.35", "1.230\u20132,35"]
+    turkish = update(words=Words("tr"))["note"]
+    assert f"%{shipped_error_band(1).median_absolute * 100:.0f}" in turkish
+    assert "+%" in turkish
+
+
 def test_without_a_price_this_machine_costs_nothing_known_not_zero():
     assert records(own_usd_per_hour=None)[0]["plain_usd_per_million_tokens"] is None
 
@@ -240,9 +280,7 @@ def test_table_chart_and_csv_hold_the_same_rows():
     for row, line in zip(rows, exported, strict=True):
         assert row[0] == line["gpu_label"]
         assert row[-1] == int(line["row"])
-        assert row[AT["plain_usd_per_million_tokens"]] == pytest.approx(
-            float(line["plain_usd_per_million_tokens"]), rel=1e-3
-        )
+        assert row[AT["plain_per_million_tokens"]] == pytest.approx(float(line["plain_per_million_tokens"]), rel=1e-3)
     drawn = sum(len(trace.x) for trace in shown["chart"]["value"].data if trace.mode == "markers")
     assert drawn == 2 * (len(rows) - 1)
 
@@ -280,7 +318,10 @@ def test_rows_that_differ_in_their_region_or_term_alone_are_told_apart():
 def test_an_empty_cell_explains_nothing():
     import gradio as gr
 
-    assert cost_view.explain_selected(update()["records"], SimpleNamespace(row_value=[""] * 15)) == gr.skip()
+    assert (
+        cost_view.explain_selected(update()["records"], SimpleNamespace(row_value=[""] * len(cost_view.COLUMNS)))
+        == gr.skip()
+    )
 
 
 def test_a_family_that_the_formula_does_not_know_is_projected_from_its_counted_parameters():

@@ -184,4 +184,9 @@ def test_tabs_hold_nothing_but_tabs():
     page = create_app(PAIR, race=lambda *a, **k: ())
     holder = next(b for b in page.blocks.values() if getattr(b, "elem_id", None) == "sv-tabs")
     assert {type(child).__name__ for child in holder.children} == {"Tab"}
-    assert [child.elem_id for child in holder.children] == ["sv-tab-explore", "sv-tab-cost", "sv-tab-tco"]
+    assert [child.elem_id for child in holder.children] == [
+        "sv-tab-explore",
+        "sv-tab-cost",
+        "sv-tab-tco",
+        "sv-tab-claims",
+    ]

@@ -8,11 +8,11 @@ from finance_desk import EN, PEAK, PRICES, RATE, TR, opened, sheets, shelf_of, t
 from helpers.finance import a_loss, by_hand
 
 from app.finance import actions, chances, charts, cost_sheets, load_curve, shown, tabs, tco_charts, tco_sheets
-from pricing.columns import Numbers
-from pricing.demand import first, request_seconds
-from pricing.load import cost_against_load
+from app.finance.sensitivity_sheets import steps
+from pricing.break_even import break_even, break_even_requests_per_day, break_evens
+from pricing.figure import Figure
 from pricing.scenario_file import dump_scenario
-from pricing.tco import break_even_requests_per_day, tco
+from pricing.tco import tco
 
 pytestmark = pytest.mark.usefixtures("shipped")
 
@@ -106,10 +106,44 @@ def test_a_rate_of_fifteen_digits_is_only_called_high():
     assert tco_sheets.irr_of(choice, TR) == "%10.000’den çok"
 
 
-def test_break_even_of_a_pair_alone_is_that_of_the_whole_scenario():
+def test_a_break_even_has_its_tokens_and_how_busy_it_is_beside_it():
     made = by_hand(serving__spare_replicas=0)
-    for name in ("rented", "own rack"):
-        assert tco_sheets.break_even(made, name, "an API") == break_even_requests_per_day(made, name, "an API")
+    rows = table(tco_sheets.break_evens(opened("tco", made).now, EN), "break_even")["rows"]
+    assert [row["cells"][0]["t"] for row in rows] == ["own rack", "rented"]
+    evens = {even.option: even for even in break_evens(made)}
+    for row, even in ((row, evens[row["cells"][0]["t"]]) for row in rows):
+        assert even.requests_per_day == break_even_requests_per_day(made, even.option, "an API")
+        cell = row["cells"][1]
+        assert cell["t"] == tco_sheets.break_even_text(even, EN)
+        if even.requests_per_day:
+            tokens, busy = shown.number(even.tokens_per_month / 1e6, EN, 3), shown.percent(even.busy_share, EN, 0)
+            assert cell["sub"] == f"{tokens}M tokens a month, {busy} busy"
+        else:
+            assert "sub" not in cell
+    cheap = by_hand(api=[{"name": "an API", "input_per_million": 0, "output_per_million": 1e-9}])
+    never = break_even(cheap, "rented", "an API")
+    assert tco_sheets.break_even_text(never, EN) == "not below 1,000 times today's demand"
+
+
+def test_what_is_owed_for_reservations_after_the_term_is_said():
+    """9 and 13 GPUs for two years more at 2.49 x 8,760: $392,623 and $567,122."""
+    held = opened("tco", by_hand(cloud__0__parts__0__commitment="reserved_3yr", owned=[], api=[]))
+    told = [block["text"] for block in tco_sheets.options(held.now, EN)["blocks"] if block["type"] == "text"]
+    assert told[-1].startswith("Still owed for reservations when the term is over, with tax, and in no total: ")
+    assert "rented, speculative: $392,623" in told[-1]
+    assert "rented, plain: $567,122" in told[-1]
+
+
+def test_a_two_way_table_stays_in_what_a_scenario_may_hold():
+    held = opened("tco", by_hand(workload__hours_on_share={"value": 0.8, "low": 0.5, "high": 0.9}))
+    scenario = held.now.scenario
+    for path, figure in scenario.figures().items():
+        values = steps(Figure(value=figure.value), scenario.bounds(path))
+        assert figure.value in values
+        alone = [scenario.bounds(path).fault(value) for value in values]
+        assert not any(alone), path
+    assert max(steps(Figure(value=0.8), scenario.bounds("workload.hours_on_share"))) == 1
+    assert steps(Figure(value=8), scenario.bounds("owned.0.gpus_per_server")) == [4, 7, 8, 10, 13, 16]
 
 
 def test_years_add_up_and_say_what_they_are_of():
@@ -122,18 +156,30 @@ def test_years_add_up_and_say_what_they_are_of():
     assert "API tokens" not in rows
 
 
-def test_the_curve_of_cost_against_load_is_simulated_once_and_scaled():
-    held = opened()
+def test_the_curve_of_cost_against_load_is_that_of_the_scenarios_own_requests():
+    """0.3 s (plain) and 0.2 s (speculative) of a replica, four at once: 1.2 s and 0.8 s by themselves, and at a fifth
+    of the load nobody in twenty waits."""
+    held = opened("cost", by_hand(serving__requests_at_once=4))
+    for line, alone in zip(load_curve.load_lines(held.now, "rented"), (1.2, 0.8), strict=True):
+        assert line.request_s * 4 == pytest.approx(alone)
+        by_busy = {round(point.busy_share, 6): point for point in line.points}
+        assert by_busy[0.2].p95_s == by_busy[0.2].p50_s == pytest.approx(alone)
+        assert by_busy[0.95].p95_s > 2 * alone
+        for point in line.points:
+            per_million = line.per_replica_hour / (3600 * point.requests_per_second * 200) * 1e6
+            assert point.per_million_output_tokens == pytest.approx(per_million)
+        alone_cost = held.now.made.option("rented", line.arm).tokens.per_million_output_alone
+        assert line.points[line.own].per_million_output_tokens == pytest.approx(alone_cost)
+
+
+def test_latency_against_load_is_read_off_the_curve_where_one_was_measured():
+    curve = {
+        arm: [{"busy_share": 0.2, "p95_s": 1}, {"busy_share": 0.6, "p95_s": 3}] for arm in ("plain", "speculative")
+    }
+    held = opened("cost", by_hand(serving__p95_target_s=2, load_curve=curve))
     for line in load_curve.load_lines(held.now, "rented"):
-        request_s = first(request_seconds(Numbers(by_hand()), line.arm).total)
-        rates = [point.requests_per_second for point in line.points]
-        direct = cost_against_load(line.per_replica_hour, request_s, 200, rates)
-        for i, (ours, theirs) in enumerate(zip(line.points, direct, strict=True)):
-            assert ours.per_million_output_tokens == pytest.approx(theirs.per_million_output_tokens)
-            if i != line.own:
-                assert ours.p95_s == pytest.approx(theirs.p95_s)
-        alone = held.now.made.option("rented", line.arm).tokens.per_million_output_alone
-        assert line.points[line.own].per_million_output_tokens == pytest.approx(alone)
+        at = {round(point.busy_share, 6): point for point in line.points}
+        assert (at[0.4].p95_s, at[0.9].p95_s, at[0.4].p50_s) == (pytest.approx(2), 3, None)
 
 
 def test_the_waterfall_ends_where_the_speculative_bill_is():
@@ -223,9 +269,11 @@ def test_what_moved_is_told_with_its_effect_and_the_term():
     held = opened("tco")
     held.edit({"id": held.drawn, "seq": 1, "edits": {RATE: {"value": 3}, "years": {"value": 2}}, "case": "base"}, EN)
     told = next(b for b in tabs.moved(held, EN)["blocks"] if b["type"] == "list")["items"]
-    assert told[0]["t"] == "The term goes from 1 to 2 years."
-    effect = shown.money(9 * (3 - 2.49) * 730 * 12, "USD", EN)
-    assert told[1]["t"] == (f"rented · Price a GPU-hour goes from 2.49 to 3; that alone raises the total by {effect}.")
+    # 9 GPUs at 2.49 for a year more; 9 x 0.51 x 8,760.
+    assert [item["t"] for item in told] == [
+        "The term goes from one year to 2 years; that alone raises the total by $196,311.60.",
+        "rented: Price of a GPU: on demand goes from 2.49 to 3 (+20.48%); that alone raises the total by $40,208.40.",
+    ]
     turkish = tabs.moved(held, TR)
     assert "tek başına toplamı" in json.dumps(turkish, ensure_ascii=False)
 

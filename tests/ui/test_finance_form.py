@@ -254,14 +254,22 @@ def test_what_was_refused_stays_typed_when_the_form_is_drawn_anew():
     assert held.current.cloud[0].parts[0].per_gpu_hour.value == 3
 
 
-def test_numbers_beyond_what_can_be_calculated_leave_the_last_figures():
+def test_numbers_beyond_what_a_scenario_holds_leave_the_last_figures():
     held = desk()
     before = held.now
-    held.edit(
-        {"id": held.drawn, "seq": 1, "edits": {"workload.requests_per_day": {"value": 1e308}}, "case": "base"}, EN
-    )
+    for value in (1e308, 10**400, "9" * 31):
+        edits = {"workload.requests_per_day": {"value": value}}
+        held.edit({"id": held.drawn, "seq": 1, "edits": edits, "case": "base"}, EN)
+        assert [o.total for o in held.now.made.options] == [o.total for o in before.made.options]
+        assert list(held.faults) == ["workload.requests_per_day|value"]
+
+
+def test_what_cannot_be_calculated_all_the_same_is_told(monkeypatch):
+    held = desk()
+    before = held.now
+    monkeypatch.setattr("app.finance.desk.tco", lambda scenario: 1 / 0)
+    held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": 3}}, "case": "base"}, EN)
     assert held.now is before
-    assert held.faults[""] == EN("fault_too_large")
     assert form_view.fault_lines(held, EN) == [EN("fault_too_large")]
 
 

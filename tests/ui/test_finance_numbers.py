@@ -24,9 +24,7 @@ EN, TR = Words("en"), Words("tr")
         ("1.234", 1.234, 1234),
         ("1,234", 1234, 1.234),
         ("2.49", 2.49, None),
-        (" $2.49 ", 2.49, None),
-        ("%30", 30, 30),
-        ("₺ 1.500", 1.5, 1500),
+        (" 2.49 ", 2.49, None),
         ("−3", -3, -3),
         ("+5", 5, 5),
     ],
@@ -51,9 +49,35 @@ def test_what_is_no_number_is_refused_in_one_sentence(text):
         str(error.value).encode()
 
 
+@pytest.mark.parametrize(
+    ("text", "unit", "wanted"),
+    [(" $2.49 ", "$/GPU-h", 2.49), ("%30", "% a year", 30), ("30 %", "%", 30), ("₺ 1,500", "₺", 1500)],
+)
+def test_a_fields_own_sign_may_stand_beside_the_number(text, unit, wanted):
+    assert read_number(text, EN, unit) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"), [("$5", "₺/GPU-h"), ("5%", "$/GPU-h"), ("€5", ""), ("$€5", "$"), ("5 %", "kW")]
+)
+def test_another_sign_is_no_ornament(text, unit):
+    for words in (EN, TR):
+        with pytest.raises(ValueError) as error:
+            read_number(text, words, unit)
+        assert text in str(error.value)
+
+
+@pytest.mark.parametrize("given", [10**400, "9" * 400, "1" * 61, float("inf")])
+def test_what_no_number_of_ours_can_hold_is_refused(given):
+    with pytest.raises(ValueError, match="number"):
+        read_number(given, EN)
+
+
 def test_a_number_in_the_other_notation_is_told_what_it_may_have_meant():
     with pytest.raises(ValueError, match="2,49 mi demek istediniz"):
         read_number("2.49", TR)
+    with pytest.raises(ValueError, match="98,32 mi demek istediniz"):
+        read_number("98.32", TR)
     with pytest.raises(ValueError, match=r"did you mean 2\.49\?"):
         read_number("2,49", EN)
 

@@ -42,7 +42,7 @@ def test_a_derivation_has_formula_inputs_labels_and_sources():
     assert panel["steps"][0]["formula"] == (
         "per_million_output = total × output_s ÷ request_s ÷ output_tokens_of_term × 1e6"
     )
-    assert any(step["formula"].startswith("replicas = round up (") for step in panel["steps"])
+    assert any(step["formula"].startswith("replicas = max(1, round up (") for step in panel["steps"])
     rate = next(one for one in panel["inputs"] if one["path"] == RATE)
     assert (rate["kind"], rate["source"], rate["range"]) == ("quoted", "a price page, 2026-11-30", "2 to 3")
     turkish = explain(opened(words=TR), ["token", "rented", "plain", "per_million_output"], PRICES, TR)

@@ -11,7 +11,7 @@ from helpers.models import pair_of, wanders
 from helpers.tokenizers import CHATML, byte_tokenizer
 
 import engine
-from app import create_app
+from app import create_app, shown_in
 from app.catalogue import Words, catalogues
 from app.controls import choices
 from app.drafter_choice import NEED_A_HEAD, runnable
@@ -32,12 +32,13 @@ ROOT = Path(__file__).parents[2]
 SOURCES = [
     *(ROOT / "app").glob("*.py"),
     *(ROOT / "app/finance").glob("*.py"),
+    *(ROOT / "app/claims_tab").glob("*.py"),
     *(ROOT / "app/components").glob("*.py"),
     *(ROOT / "app/components").glob("*.js"),
 ]
 KINDS = ("accepted", "recovered", "bonus", "plain", "rejected", "ignored")
 ARMS, PARTS = ("speculative", "plain"), ("draft", "verify", "other")
-COST_FIELDS = ("provider", "commitment", "busy", "batch", "context", "own")
+COST_FIELDS = ("provider", "commitment", "busy", "batch", "context", "own", "gpus", "precision")
 STATES = ("idle", "queued", "starting", "running", "done", "stopped", "failed")
 NOTES = (
     "no match",
@@ -65,15 +66,17 @@ NOTICES = (
 )  # fmt: skip
 # Of `pricing.why` and why_options.py; a line of the bill has its name as a line.
 STEPS = (
-    "input_s", "cached_input_s", "output_s", "request_s", "requests_per_second", "replicas_at_work", "busy_limit",
-    "replicas", "busy_share", "requests", "input_tokens", "cached_input_tokens", "output_tokens", "servers",
-    "server_busy_share", "running", "total", "npv_of_cost", "output_tokens_of_term", "input_tokens_of_term",
-    "cached_input_tokens_of_term", "requests_of_term", "of_term",
+    "input_s", "cached_input_s", "output_s", "request_s", "requests_per_second", "replicas_at_work", "alone_s",
+    "busy_limit_at_p95", "busy_limit_of_queue", "replicas", "gpus", "busy_share", "requests", "input_tokens",
+    "cached_input_tokens", "output_tokens", "servers", "server_busy_share", "running", "total", "npv_of_cost",
+    "output_tokens_of_term", "input_tokens_of_term", "cached_input_tokens_of_term", "requests_of_term", "of_term",
+    "beyond_term",
 )  # fmt: skip
 STEP_NOTES = (
-    "requests_per_second", "busy_limit", "replicas", "compute", "tokens", "servers", "capex", "one_off", "running",
-    "npv_of_cost", "output_tokens_of_term", "input_tokens_of_term", "cached_input_tokens_of_term", "requests_of_term",
-    "per_million_output", "per_million_output_alone",
+    "requests_per_second", "alone_s", "busy_limit_at_p95", "busy_limit_of_queue", "replicas", "gpus", "busy_share",
+    "compute", "tokens", "servers", "capex", "one_off", "running", "npv_of_cost", "output_tokens_of_term",
+    "input_tokens_of_term", "cached_input_tokens_of_term", "requests_of_term", "per_million_output",
+    "per_million_output_alone",
 )  # fmt: skip
 # Keys that the code puts together: prefix (or suffix) and what may stand there.
 FAMILIES = {
@@ -109,6 +112,8 @@ FAMILIES = {
     "case_{}": ("base", "best", "worst"),
     "count_{}": ("measured", "projected", "quoted", "assumed"),
     "shelf_{}": actions.SAYS,
+    "rates_{}": (*shown_in.SAYS, *shown_in.KINDS, "buying", "selling", "future", "no_rate"),
+    "rates_file_{}": tuple(key for _, key in shown_in.FILE_FAULTS),
     "measure_{}": cost_sheets.MEASURES,
     "line_{}": (*LINES, *BEHIND, "total"),
     "year_{}": tco_sheets.QUANTITIES,
@@ -274,5 +279,5 @@ def test_the_engine_has_one_queue_and_the_cost_controls_have_none():
     engine_runs = [fn for fn in page.fns.values() if fn.concurrency_id == "engine"]
     assert [fn.concurrency_limit for fn in engine_runs] == [1]
     refreshes = [fn for fn in page.fns.values() if fn.fn and fn.fn.__name__ == "refresh"]
-    assert len(refreshes) == 3  # the controls, a run's end and a Stop
+    assert len(refreshes) == 6  # the controls, a run's end and a Stop; a rate typed, a bulletin, back to own money
     assert not any(fn.queue for fn in refreshes)

@@ -17,7 +17,6 @@ from engine.hardware import (
     ModelShape,
     SpecError,
     decode_step,
-    decode_step_seconds,
     explain_fit,
     fits,
     load_gpu_specs,
@@ -242,17 +241,19 @@ def test_a_gpu_is_found_by_a_part_of_its_name_that_no_other_has():
 
 
 def test_half_the_bytes_a_weight_takes_half_the_time_to_read():
-    full = decode_step_seconds(ROUND, ROUND_GPU, 1, 0, overhead_s=0)
-    assert decode_step_seconds(ROUND, ROUND_GPU, 1, 0, bytes_per_param=1, overhead_s=0) == full / 2
+    full, half = (
+        decode_step(replace(ROUND, bytes_per_param=size), ROUND_GPU, 1, 0, overhead_s=0).seconds for size in (2, 1)
+    )
+    assert half == full / 2
 
 
 @given(st.integers(1, 64), st.integers(0, 100_000), st.integers(1, 64))
 def test_a_step_never_gets_shorter_with_more_width_context_or_rows(width, context, batch):
     for shape in (ROUND, ROUND_MOE):
-        here = decode_step_seconds(shape, H100, width, context, batch)
-        assert decode_step_seconds(shape, H100, width + 1, context, batch) >= here
-        assert decode_step_seconds(shape, H100, width, context + 1, batch) >= here
-        assert decode_step_seconds(shape, H100, width, context, batch + 1) >= here
+        here = decode_step(shape, H100, width, context, batch).seconds
+        assert decode_step(shape, H100, width + 1, context, batch).seconds >= here
+        assert decode_step(shape, H100, width, context + 1, batch).seconds >= here
+        assert decode_step(shape, H100, width, context, batch + 1).seconds >= here
 
 
 @pytest.mark.parametrize(
@@ -285,8 +286,37 @@ def test_a_target_that_just_fits_does_not_fit_with_its_draft():
     alone, together = memory_plan(target, None, 0, 1, 0), memory_plan(target, draft, 0, 1, 5)
     assert fits(alone, ROUND_GPU)
     assert not fits(together, ROUND_GPU)
-    assert fits(together, ROUND_GPU, gpus=2)
+    split = memory_plan(target, draft, 0, 1, 5, gpus=2)
+    assert fits(split, ROUND_GPU)
+    assert split["total"] < 5e9  # half of the target, and the draft on one of the two
     assert explain_fit(together, ROUND_GPU).startswith("Will not fit: 9.10 GB needed (target weights 8.90")
+
+
+def test_each_gpu_holds_its_part_of_the_weights_and_whole_heads_of_the_keys():
+    # 2 key heads of 4000 bytes a token each; 1000 slots. On 4 GPUs a head is on two of them.
+    alone, two, four = (memory_plan(ROUND, None, 999, 1, 0, gpus=n) for n in (1, 2, 4))
+    assert [p["target_weights"] for p in (alone, two, four)] == [2 * 10**9, 10**9, 5 * 10**8]
+    assert [p["target_kv"] for p in (alone, two, four)] == [8_000_000, 4_000_000, 4_000_000]
+    three_heads = replace(ROUND, kv_heads=3)  # 12,000 bytes; two GPUs hold 2 and 1 of them
+    assert memory_plan(three_heads, None, 999, 1, 0, gpus=2)["target_kv"] == 8_000_000
+
+
+def test_a_draft_on_one_gpu_is_not_spread_over_all():
+    # 4 GPUs of 9 GB usable: 4 x 4 GB of the target and 6 GB of draft are less than 36 GB, and more than one GPU has
+    target = replace(ROUND, n_params=8 * 10**9, n_active_params=8 * 10**9)
+    draft = replace(ROUND, n_params=3 * 10**9, n_active_params=3 * 10**9)
+    on_one, on_all = (memory_plan(target, draft, 0, 1, 1, gpus=4, draft_gpus=n) for n in (1, 4))
+    assert (on_one["draft_weights"], on_all["draft_weights"]) == (6 * 10**9, 15 * 10**8)
+    assert not fits(on_one, ROUND_GPU)
+    assert fits(on_all, ROUND_GPU)
+    assert "on the fullest GPU" in explain_fit(on_one, ROUND_GPU, 4)
+    assert "9.00 GB usable on each of 4 x round" in explain_fit(on_one, ROUND_GPU, 4)
+
+
+@pytest.mark.parametrize("count", [{"batch": 0}, {"gpus": 0}, {"draft_gpus": 0}])
+def test_a_memory_plan_of_nothing_is_refused(count):
+    with pytest.raises(ValueError, match=f"{next(iter(count))} must be at least 1, not 0"):
+        memory_plan(**({"shape": ROUND, "draft_shape": None, "context": 10, "batch": 1, "k": 0} | count))
 
 
 def test_the_gpu_figures_are_dense_and_have_a_source():

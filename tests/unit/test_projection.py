@@ -15,7 +15,7 @@ from engine.precision import BF16, PRECISIONS
 from engine.projection import Draft, StepCounts, project
 from engine.stats import pool_stats
 from engine.trace import Proposal, Replacement, Step, TokenText
-from engine.validation import shipped_error_band
+from engine.validation import ErrorBand, shipped_error_band, shipped_speedup_band
 
 H100 = load_gpu_specs()["H100 SXM"]
 # 1e9 parameters of 2 bytes; KV 2*10*2*100*2 = 8000 bytes a token. 1 TB/s at half: 4 ms a forward, 0.016 ms the keys of
@@ -173,6 +173,15 @@ def test_what_a_draft_network_costs_besides_its_forwards_is_paid_once_a_drafted_
     assert project(ROUND, ROUND_GPU, counts(2, 2, 6, output=7), **known).draft_s == 0  # a lookup runs no network
 
 
+def test_host_work_for_rows_is_a_steps_and_not_a_draft_forwards():
+    share = Efficiency(0.5, 0.5, row_overhead_s=1e-3)
+    one = replace(ROUND, n_params=10**8, n_active_params=10**8)
+    known = {"context_tokens": 0, "overhead_s": 0, "efficiency": share, "batch": 4}
+    got = project(ROUND, ROUND_GPU, counts(2, 2, 6, output=7), one, **known)
+    assert got.draft_s == pytest.approx(3 * 0.4e-3)
+    assert got.verify_step.overhead_s == pytest.approx(4e-3)
+
+
 def test_a_lookup_takes_the_seconds_that_were_measured():
     got = project(ROUND, ROUND_GPU, counts(2, 2, 6, output=7), Draft.lookup(1e-4, "measured"), **KNOWN)
     assert got.draft_s == pytest.approx(1e-4)
@@ -218,5 +227,95 @@ def test_the_error_that_projections_have_had_stands_beside_each():
     one, many = (project(ROUND, H100, counts(40, 0, 0), batch=b) for b in (1, 64))
     assert one.error_band == shipped_error_band(1)
     assert many.error_band == shipped_error_band(64)
-    assert many.error_band.median_absolute > one.error_band.median_absolute  # one old engine's batches are far off
+    assert one.error_band.of != many.error_band.of
     assert one.as_dict()["error_band"]["results"] == one.error_band.results
+
+
+def test_an_error_band_becomes_a_range_around_each_speed():
+    # promised from 20 % too little to 60 % too much: 160 tok/s projected are 100 to 200
+    band = ErrorBand(0.1, -0.2, 0.6, 9, 3, "of a kind", "anything")
+    assert band.around(160) == (pytest.approx(100), pytest.approx(200))
+    got = project(ROUND, H100, counts(50, 50, 250, output=101))
+    for arm, value in ((got.plain_range, got.plain_tokens_per_second),
+                       (got.speculative_range, got.speculative_tokens_per_second)):  # fmt: skip
+        assert arm == (
+            pytest.approx(value / (1 + got.error_band.high)),
+            pytest.approx(value / (1 + got.error_band.low)),
+        )
+    printed = got.as_dict()
+    assert printed["plain"]["output_tokens_per_second_range"] == list(got.plain_range)
+    assert printed["speculative"]["output_tokens_per_second_range"] == list(got.speculative_range)
+    assert "(1 + highest error)" in printed["range_rule"]
+
+
+def test_a_speedup_has_the_errors_of_speedups_and_none_where_too_few_were_published():
+    run = counts(50, 50, 250, output=101)
+    one, many = (project(ROUND, H100, run, batch=b) for b in (1, 8))
+    assert one.speedup_band == shipped_speedup_band(1) != one.error_band
+    assert one.speedup_range == shipped_speedup_band(1).around(one.speedup)
+    assert many.speedup_range is None
+    assert many.as_dict()["speedup_range"] is None
+
+
+def test_a_request_has_to_fit_at_its_end_and_not_at_its_average():
+    # 80 x (512 + 8000 + 1) tokens x 131,072 bytes = 89.27 GB beside 16.06 GB of weights and 0.04 GB of logits; at the
+    # average of 4512 tokens it would be 63.4 GB of the 72 usable
+    shape = find_shape("Llama-3.1-8B").shape
+    run = StepCounts.plain(prompt_tokens=512, output_tokens=8000)
+    got = project(shape, H100, run, context_tokens=4512, batch=80)
+    assert not got.fits
+    assert got.memory.startswith("Will not fit: 105.37 GB needed (target kv 89.27, target weights 16.06")
+    assert project(shape, H100, run, context_tokens=4512, batch=40).fits  # 60.7 GB
+    two = project(shape, H100, run, context_tokens=4512, batch=80, gpus=2)
+    assert two.fits  # 44.6 + 8.0 GB on each
+    assert "52.70 GB needed on the fullest GPU" in two.memory
+
+
+def test_drafted_tokens_are_cached_before_they_are_tested():
+    run = counts(2, 2, 6, output=7, prompt=93)  # 100 tokens at the end, 3 drafted, one of the target's
+    got = project(ROUND, ROUND_GPU, run, batch=1000, **KNOWN | {"context_tokens": 0})
+    assert "target kv 0.83" in got.memory  # 1000 x 104 x 8000 bytes
+    # an average of 1000 tokens that is said is 3.5 more at the end: 1004 + 4 tokens
+    longer = project(ROUND, ROUND_GPU, run, batch=1000, **KNOWN)
+    assert "target kv 8.06" in longer.memory
+
+
+def test_heads_that_gpus_cannot_share_evenly_are_told():
+    shape = find_shape("Llama-3.1-8B").shape  # 32 heads, 8 of them for keys
+    assert project(shape, H100, counts(40, 0, 0), gpus=8).notes == ()
+    three = project(shape, H100, counts(40, 0, 0), gpus=3).notes
+    assert any("32 attention heads cannot be split evenly over 3 GPUs" in note for note in three)
+    assert any("holds 3 of 8 key heads" in note and "37.5%" in note for note in three)
+    (sixteen,) = project(shape, H100, counts(40, 0, 0), gpus=16).notes
+    assert "holds 1 of 8 key heads" in sixteen
+
+
+def test_a_request_longer_than_the_model_takes_is_told():
+    run = StepCounts.plain(prompt_tokens=3000, output_tokens=1200)
+    (note,) = project(find_shape("Llama-2-7B").shape, H100, run, context_tokens=3600).notes
+    assert "4,200 tokens" in note
+    assert "takes 4,096 at most" in note
+    assert project(find_shape("Llama-3.1-8B").shape, H100, run, context_tokens=3600).notes == ()
+
+
+def test_a_gpu_without_fp8_arithmetic_is_told_and_multiplies_in_bf16():
+    a100, shape = load_gpu_specs()["A100 80GB SXM"], find_shape("Llama-2-7B").shape
+    bf16, fp8 = (project(shape, a100, counts(40, 0, 0), precision=p, efficiency=0.5) for p in (BF16, PRECISIONS["fp8"]))
+    assert any("no FP8 arithmetic" in note and "multiplied in BF16" in note for note in fp8.notes)
+    assert fp8.plain_step.compute_s == bf16.plain_step.compute_s
+    assert fp8.plain_step.weights_s == pytest.approx(bf16.plain_step.weights_s / 2)
+    assert project(shape, H100, counts(40, 0, 0), precision=PRECISIONS["fp8"]).notes == ()
+
+
+def test_what_is_assumed_of_experts_is_told():
+    (note,) = project(find_shape("Mixtral-8x7B").shape, H100, counts(40, 0, 0), gpus=4).notes
+    assert "8 experts, 2 a token" in note
+    assert "each cut over all GPUs" in note
+
+
+def test_a_draft_on_more_gpus_than_its_target_and_a_batch_of_none_are_refused():
+    draft = Draft.model(ROUND, gpus=2)
+    with pytest.raises(ValueError, match="2 of 1 cannot be"):
+        project(ROUND, H100, counts(2, 2, 6, output=7), draft)
+    with pytest.raises(ValueError, match="batch must be at least 1, not 0"):
+        project(ROUND, H100, counts(40, 0, 0), batch=0)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from datetime import date
+from decimal import Context, localcontext
 from functools import cache
 from pathlib import Path
 from typing import Literal, get_args
@@ -12,6 +14,7 @@ from babel.dates import format_date
 from babel.numbers import format_compact_decimal, format_decimal
 
 from pricing.currencies import SYMBOLS, Currency
+from pricing.money import format_money, format_unit_price
 
 Language = Literal["en", "tr"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
@@ -23,6 +26,11 @@ _LOCALES = {"en": "en_US", "tr": "tr_TR"}
 def catalogue(language: Language) -> dict[str, str]:
     text = (Path(__file__).parent / f"{language}.json").read_text(encoding="utf-8")
     return {str(key): str(value) for key, value in json.loads(text).items()}
+
+
+def _wide() -> AbstractContextManager[Context]:
+    """Babel quantizes in the current context, whose 28 digits are fewer than a large number has before its point."""
+    return localcontext(Context(prec=400))
 
 
 class Words:
@@ -47,30 +55,27 @@ class Words:
         return self("term.one") if years == 1 else self("term.many", years=years)
 
     def money(self, value: float | None, currency: Currency, digits: int = 2) -> str:
-        """ "$1,234.50", "₺1.234,50", "-$3.00". `digits` after the point."""
-        if value is None:
-            return NO_VALUE
-        shown = format_decimal(abs(value), "#,##0." + "0" * digits if digits else "#,##0", locale=self._locale)
-        some = any(character in "123456789" for character in shown)
-        return f"{'-' if value < 0 and some else ''}{SYMBOLS[currency]}{shown}"
+        """ "$1,234.50", "₺1.234,50", "-$3.00"; `pricing.money`'s, so what is not nothing is never "$0.00"."""
+        return NO_VALUE if value is None else format_money(value, currency, self.language, digits)
 
     def price(self, value: float | None, currency: Currency) -> str:
-        """Money by the token or request: four significant digits, cents at least, never a tiny one as 0."""
-        if value is None:
-            return NO_VALUE
-        digits = 2
-        while value and digits < 10 and abs(value) < 10.0 ** (3 - digits):
-            digits += 1
-        return self.money(value, currency, digits)
+        """Money by the token or request: four significant digits, never a tiny one as 0."""
+        return NO_VALUE if value is None else format_unit_price(value, currency, self.language)
 
     def short_money(self, value: float, currency: Currency) -> str:
-        """For charts: "$1.2M", "₺1,2 Mn"."""
-        shown = format_compact_decimal(abs(value), locale=self._locale, fraction_digits=1)
+        """For charts: "$1.2M", "₺1,2 Mn"; below a thousand written out."""
+        if abs(value) < 1000:
+            return self.money(value, currency, 0 if value == int(value) else 2)
+        with _wide():
+            shown = format_compact_decimal(abs(value), locale=self._locale, fraction_digits=1)
         return f"{'-' if value < 0 else ''}{SYMBOLS[currency]}{shown}"
 
     def number(self, value: float | None, digits: int = 2) -> str:
         """Up to `digits` after the point."""
-        return NO_VALUE if value is None else str(format_decimal(value, "#,##0." + "#" * digits, locale=self._locale))
+        if value is None:
+            return NO_VALUE
+        with _wide():
+            return str(format_decimal(value, "#,##0." + "#" * digits, locale=self._locale))
 
     def share(self, value: float | None, digits: int = 1) -> str:
         """0.457 is "45.7%", and "%45,7" in Turkish."""

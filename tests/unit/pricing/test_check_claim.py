@@ -39,6 +39,15 @@ def test_a_cost_and_a_price_give_the_speed_that_it_takes():
     assert figures(usd_per_hour=98.32, usd_per_million=0.06)["tokens_per_second"] == pytest.approx(455_185.185)
 
 
+def test_what_nobody_typed_adds_no_doubt_to_what_was_typed():
+    """0.18 may be 0.175 to 0.185, 98.32 is within 1 %: at least 98.32 / 0.185 x 1e6 / 3600 x 0.99 = 146,149 tokens/s,
+    which is beyond 115,195. That the busy share is 1 when none is given says nothing of how it was rounded."""
+    checked = check_claim(ClaimInput(usd_per_hour=98.32, usd_per_million=0.18, gpus=8), bound=EIGHT)
+    assert checked.verdict in ("contradicted", "implausible")
+    half_busy = check_claim(ClaimInput(usd_per_hour=98.32, usd_per_million=0.36, gpus=8), bound=EIGHT)
+    assert half_busy.verdict not in ("contradicted", "implausible")
+
+
 def test_a_speed_and_a_price_give_the_cost():
     assert figures(usd_per_hour=2.49, tokens_per_second=100)["usd_per_million"] == pytest.approx(6.9167, abs=5e-5)
     half_busy = figures(usd_per_hour=2.49, tokens_per_second=100, busy_share=0.5)
@@ -171,8 +180,27 @@ def test_a_projection_that_is_passed_by_more_than_its_margin_makes_a_claim_impla
 
 def test_a_projected_speedup_is_compared_where_acceptance_is_known():
     claim = ClaimInput(speedup=2.4, k=5, mean_acceptance_length=3.2, batch=1, **NAMED)
-    projected = Projected(plain_tokens_per_second=140.0, speculative_tokens_per_second=210.0, times_at_most=1.1)
-    assert check_claim(claim, H100, projected).decision.decided_by == "projection"  # 1.5 x 1.1 = 1.65
+    projected = Projected(plain_tokens_per_second=140.0, speculative_tokens_per_second=210.0, speedup_times_at_most=1.1)
+    found = check_claim(claim, H100, projected)
+    assert (found.verdict, found.decision.decided_by) == ("implausible", "projection")  # 1.5 x 1.1 = 1.65
+    assert check_claim(replace(claim, speedup=1.6), H100, projected).verdict == "plausible"
+
+
+def test_the_errors_of_speeds_do_not_judge_a_speedup():
+    claim = ClaimInput(speedup=2.4, k=5, mean_acceptance_length=3.2, batch=1, **NAMED)
+    known = {"plain_tokens_per_second": 140.0, "speculative_tokens_per_second": 210.0}
+    # 1.5 x 2 = 3 would let it pass: tokens/s that are far off are no licence for a ratio
+    assert check_claim(claim, H100, Projected(**known, times_at_most=2.0, speedup_times_at_most=1.1)).verdict == (
+        "implausible"
+    )
+    # ... and where no errors of ratios are known, the projection alone refutes none
+    found = check_claim(claim, H100, Projected(**known, times_at_most=1.1))
+    assert found.verdict == "plausible"
+    assert "too few speed-ups were published" in next(f.why for f in found.findings if f.voice == "projection")
+    assert limits(found)["projection, its margin not known"] == (pytest.approx(1.5), None)
+    # its speed is held to the errors of speeds all the same: 210 x 1.1 = 231
+    quick = replace(claim, speedup=None, tokens_per_second=300)
+    assert check_claim(quick, H100, Projected(**known, times_at_most=1.1)).decision.decided_by == "projection"
 
 
 def test_at_a_large_batch_a_speedup_is_held_against_what_was_published_there():
@@ -269,3 +297,60 @@ def test_a_claim_never_looks_better_for_being_quicker(speed, factor):
     claim = ClaimInput(tokens_per_second=speed, batch=1, k=5, mean_acceptance_length=3.0, **NAMED)
     slower, faster = (check_claim(replace(claim, tokens_per_second=s), H100) for s in (speed, speed * factor))
     assert order.index(faster.verdict) >= order.index(slower.verdict)
+
+
+def test_a_projection_that_does_not_fit_supports_nothing():
+    claim = ClaimInput(tokens_per_second=20, batch=1, **NAMED)
+    projected = Projected(plain_tokens_per_second=140.0, machine="Llama-3.1-8B in bf16 on H100 SXM")
+    assert check_claim(claim, H100, projected).verdict == "plausible"
+    found = check_claim(claim, H100, replace(projected, fits=False))
+    assert (found.verdict, found.decision.decided_by) == ("implausible", "projection")
+    assert found.why.endswith("are projected not to fit: Llama-3.1-8B in bf16 on H100 SXM")
+    assert not any(limit.voice == "projection" for limit in found.limits)
+
+
+def test_a_plausible_claim_names_the_precision_that_nobody_said():
+    claim = ClaimInput(tokens_per_second=20, batch=1, **NAMED)
+    found = check_claim(claim, H100, Projected(plain_tokens_per_second=140.0, chosen="fp8"))
+    assert found.why.startswith("within every limit, with weights in fp8; the closest: ")
+    assert check_claim(claim, H100, Projected(plain_tokens_per_second=140.0)).why.startswith("within every limit; the")
+
+
+@pytest.mark.parametrize(
+    ("claim", "by"),
+    [
+        ({"speedup": 2.0, "k": 5, "mean_acceptance_length": 2.1}, "arithmetic"),
+        ({"speedup": 2.0, "k": 64, "batch": 32}, "published"),
+        ({"tokens_per_second": 139.0, "batch": 1, **NAMED}, "projection"),
+    ],
+)
+def test_a_plausible_claim_is_decided_by_the_voice_whose_limit_is_told(claim, by):
+    found = check_claim(ClaimInput(**claim), H100, Projected(plain_tokens_per_second=140.0))
+    assert (found.verdict, found.decision.decided_by) == ("plausible", by)
+    closest = next(limit for limit in found.limits if limit.passed is not None and limit.told in found.why)
+    assert closest.voice == by
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"speedup": 2.0, "k": 65}, "k must be from 1 to 64, not 65"),
+        ({"speedup": 2.0, "k": 20_000_000, "draft_acceptance_rate": 0.5}, "k must be from 1 to 64"),
+        ({"tokens_per_second": 1e308, "plain_tokens_per_second": 1e-308}, "must be from 1e-09 to 1e.15, not 1e.308"),
+        ({"usd_per_hour": 1e308, "usd_per_million": 1e-308}, "must be from 1e-09 to 1e.15"),
+        ({"speedup": 2.0, "batch": 10**9}, "batch must be from 1 to 1e.07"),
+    ],
+)
+def test_what_no_machine_is_near_is_refused_before_anything_is_worked_out(changes, says):
+    with pytest.raises(ClaimError, match=says):
+        ClaimInput(**changes)
+
+
+@given(
+    st.lists(st.sampled_from([1e-9, 1e15]), min_size=5, max_size=5), st.integers(0, 31), st.sampled_from([1e-9, 1.0])
+)
+def test_the_widest_numbers_that_are_taken_still_make_json(numbers, wanted, busy):
+    names = ("usd_per_hour", "tokens_per_second", "plain_tokens_per_second", "usd_per_million", "plain_usd_per_million")
+    claim = {name: numbers[i] for i, name in enumerate(names) if wanted >> i & 1}
+    if set(claim) - {"usd_per_hour"}:
+        json.dumps(check_claim(ClaimInput(**claim, busy_share=busy), H100).as_dict(), allow_nan=False)

@@ -4,18 +4,9 @@ import pytest
 from helpers.scenarios import scenario
 
 from pricing import usd_per_million_tokens
-from pricing.demand import busy_share, concurrency
-from pricing.finance import (
-    annuity,
-    break_even_busy_share,
-    break_even_tokens_per_month,
-    irr,
-    monthly_rate,
-    npv,
-    payback_months,
-    payback_weeks,
-)
-from pricing.load import highest_busy_share
+from pricing.break_even import BreakEven, break_even, break_evens
+from pricing.finance import irr, monthly_rate, npv, payback_months, payback_weeks
+from pricing.service_level import highest_busy_share
 from pricing.tco import tco
 from pricing.tokens import token_costs
 
@@ -88,20 +79,23 @@ def test_a_bill_of_100_splits_by_time(name, worked):
         (payback_months([-100, 50.5, 51.005, 51.51505], 0.12682503013196977), 2.0),
         (payback_months([0, 5, 5]), 0.0),
         (payback_months([-100, 120, -50, 40]), 2.75),  # back at 20, down to -30, 30 of the next 40
-        (annuity(1000, 0.0, 4), 250.0),
-        (annuity(1000, 0.10, 2), 576.190476),  # 1000 x 0.1 / (1 - 1 / 1.21)
-        (break_even_tokens_per_month(320, 3.0), 106_666_666.666667),
-        (break_even_tokens_per_month(320, 3.0, 1.0), 160_000_000.0),
-        (break_even_busy_share(1.2, 3.0), 0.4),
-        (busy_share(10, 0.3, 6), 0.5),
-        (concurrency(10, 1.5), 15.0),
+        # Today's value of a month's money is 0.9 of it, and (10 / 9)^12 a year. -1, 19, -1, 4: back for good a fifth
+        # into the third month. Discounted alone -1, 17, 0.8, 4.445: it would be back in the first month, before that.
+        (payback_months([-1, 20, -20, 5]), 2.2),
+        (payback_months([-1, 20, -20, 5], (10 / 9) ** 12 - 1), 2.2),
+        # -10, -4.6, 0.26: 0.54 of the second month's 0.9^2 x 6 = 4.86 and more are left: 4.6 / 4.86.
+        (payback_months([-10, 6, 6], (10 / 9) ** 12 - 1), 1.946502),
     ],
 )
 def test_finance(found, worked):
     assert found == pytest.approx(worked, abs=5e-7)
 
 
-@pytest.mark.parametrize("found", [irr([-100, -1]), irr([1, 2]), payback_months([-10, 1, 1])])
+@pytest.mark.parametrize("found", [
+    irr([-100, -1]), irr([1, 2]), payback_months([-10, 1, 1]),
+    payback_months([10, -6, -6], (10 / 9) ** 12 - 1),  # 10 - 5.4 - 4.86 < 0, and 10 - 12 too
+    payback_months([10, -6, -5], (10 / 9) ** 12 - 1),  # 0.55 at its value today, but a loss of 1
+])  # fmt: skip
 def test_what_never_comes_back_has_no_figure(found):
     assert found is None
 
@@ -144,7 +138,7 @@ OWN = {"name": "own", "gpus_per_server": 8, "price": 300_000, "idle_kw": 2, "act
             {"cloud__0__parts": [{"commitment": "spot", "per_gpu_hour": 1.0, "interruption_share": 0.2}]},
             148_920.00,
         ),
-        # Half reserved around the clock at 2, half on demand in half of the hours at 3; 25 replicas: 13 and 13.
+        # Half reserved around the clock at 2, half on demand in half of the hours at 3; 25 replicas: 13 and 12.
         (
             "rented, plain",
             {
@@ -154,7 +148,7 @@ OWN = {"name": "own", "gpus_per_server": 8, "price": 300_000, "idle_kw": 2, "act
                     {"commitment": "on_demand", "per_gpu_hour": 3.0, "fleet_share": 0.5},
                 ],
             },
-            398_580.00,  # 13 x 2 x 8,760 + 13 x 3 x 4,380
+            385_440.00,  # 13 x 2 x 8,760 + 12 x 3 x 4,380
         ),
         # 5 weeks at 4,000, 10,000 of pilot, 500 a month; a tenth slower: 0.1 + 200 / 1800 = 0.2111 s, 9 + 1 replicas.
         (
@@ -204,3 +198,134 @@ OWN = {"name": "own", "gpus_per_server": 8, "price": 300_000, "idle_kw": 2, "act
 )  # fmt: skip
 def test_a_years_total(option, changes, worked):
     assert totals(**changes)[option] == pytest.approx(worked, abs=0.005)
+
+
+def parts(*told, **changes):
+    """A fleet of parts (commitment, price, share), and what else is other."""
+    made = [{"commitment": c, "per_gpu_hour": price, "fleet_share": share} for c, price, share in told]
+    for part in made:
+        if part["commitment"] == "spot":
+            part["interruption_share"] = 0.2
+    return {"cloud__0__parts": made, **changes}
+
+
+# 86,400 requests a day are one a second: 0.3 (or 0.2) replicas at work, 0.6 (0.4) in the peak, 1.2 (0.8) half busy.
+SMALL = {"workload__requests_per_day": 86_400}
+# Halving each year; 12, 11.33, 10.69, 10.09, 9.52, 8.99, 8.49, 8.01, 7.56, 7.14, 6.74, 6.36 replicas of the first year
+# are 113 whole ones, and 12 spare.
+FALLING = {"workload__growth_per_year": -0.5}
+
+
+@pytest.mark.parametrize(
+    ("option", "changes", "worked"),
+    [
+        # 3 replicas (2 and a spare one) 60/40: 1.8 and 1.2, so 1 and 1, and one more for the 0.8: 2 x 2 + 1 x 3.
+        ("rented, plain", parts(("reserved_1yr", 2, 0.6), ("on_demand", 3, 0.4), **SMALL), 61_320.00),  # 7 x 8,760
+        # 2 replicas: 1.2 and 0.8, so 1 and 1.
+        ("rented, speculative", parts(("reserved_1yr", 2, 0.6), ("on_demand", 3, 0.4), **SMALL), 43_800.00),
+        # 1.5, 0.75, 0.75: 1, 0, 0 and one each for the two largest remainders: 2 + 3 + 4.
+        (
+            "rented, plain",
+            parts(("on_demand", 2, 0.5), ("on_demand", 3, 0.25), ("on_demand", 4, 0.25), **SMALL),
+            78_840.00,  # 9 x 8,760
+        ),
+        # 1.5 and 1.5: of equal remainders the first.
+        ("rented, plain", parts(("on_demand", 2, 0.5), ("on_demand", 3, 0.5), **SMALL), 61_320.00),
+        # 2 and 1; of the spot one 1 / 0.8 = 1.25, so 2 are rented: 2 x 3 + 2 x 1.
+        ("rented, plain", parts(("on_demand", 3, 0.6), ("spot", 1, 0.4), **SMALL), 70_080.00),
+        # 2 and 1 replicas on instances of 8 GPUs: 8 x 2 + 8 x 3.
+        (
+            "rented, plain",
+            parts(("reserved_1yr", 2, 0.6), ("on_demand", 3, 0.4), **SMALL, cloud__0__gpus_per_instance=8),
+            350_400.00,  # 40 x 8,760
+        ),
+        # On demand and in capacity blocks falling demand is followed, 125 GPU-months; a reserved one is kept, 156.
+        ("rented, plain", parts(("on_demand", 2, 1), **FALLING), 182_500.00),  # 125 x 2 x 730
+        ("rented, plain", parts(("capacity_block", 2, 1), **FALLING), 182_500.00),
+        ("rented, plain", parts(("reserved_1yr", 2, 1), **FALLING), 227_760.00),  # 13 x 12 x 2 x 730
+        ("rented, plain", parts(("reserved_unstated", 2, 1), **FALLING), 227_760.00),
+        # After a year half of it is renewed: 6 and a spare one. Of three years all 13 are kept.
+        ("rented, plain", parts(("reserved_1yr", 2, 1), years=2, **FALLING), 350_400.00),  # (13 + 7) x 2 x 8,760
+        ("rented, plain", parts(("reserved_3yr", 2, 1), years=2, **FALLING), 455_520.00),  # 13 x 2 x 17,520
+        # Tax on all but staff: 813,198 of the year above less 40,000.
+        (
+            "own, plain",
+            {"tax_share": 0.2,
+             "owned": [{**OWN, "life_years": 1, "network_share": 0.1, "install": 5000, "staff_fte": 0.5,
+                        "per_fte_year": 80_000, "support_share_per_year": 0.05, "licence_per_gpu_year": 1000,
+                        "colocation_per_kw_month": 200}]},
+            967_837.60,  # 813,198 + 0.2 x 773,198
+        ),
+        # Of speculation's own costs on the pilot alone: 10 x 2.49 x 8,760 = 218,124; 20,000 of weeks, 6,000 of upkeep.
+        (
+            "rented, speculative",
+            {
+                "tax_share": 0.2,
+                "speculation": {
+                    "engineering_weeks": 5, "per_engineering_week": 4000, "pilot": 10_000, "upkeep_per_month": 500,
+                    "capacity_share_taken": 0.1,
+                },
+            },
+            299_748.80,  # 1.2 x 228,124 + 26,000
+        ),
+    ],
+)  # fmt: skip
+def test_whole_parts_terms_and_taxes(option, changes, worked):
+    assert totals(**changes)[option] == pytest.approx(worked, abs=0.005)
+
+
+@pytest.mark.parametrize(
+    ("changes", "worked", "owed"),
+    [
+        # 13 for three years, in a scenario of one: 24 months are left.
+        (parts(("reserved_3yr", 2, 1)), 227_760.00, 455_520.00),  # 13 x 2 x 730 x 24
+        (parts(("reserved_3yr", 2, 1), tax_share=0.2), 273_312.00, 546_624.00),
+        (parts(("reserved_1yr", 2, 1)), 227_760.00, 0.0),
+        (parts(("on_demand", 2, 1)), 227_760.00, 0.0),
+        # 1.99 replicas grow by 1 % a year past 2 after 12 x ln(2 / 1.99) / ln(1.01) = 6.04 months: 3 for 7 months, 4
+        # for 5. The fourth runs on for 7 months.
+        (
+            parts(("reserved_1yr", 2, 1), workload__requests_per_day=143_280, workload__growth_per_year=0.01),
+            59_860.00,  # (3 x 12 + 5) x 2 x 730
+            10_220.00,  # 7 x 2 x 730
+        ),
+    ],
+)
+def test_what_is_owed_after_the_term_is_in_no_total(changes, worked, owed):
+    option = tco(scenario(**changes)).option("rented", "plain")
+    assert option.total == pytest.approx(worked, abs=0.005)
+    assert option.beyond_term == pytest.approx(owed, abs=0.005)
+
+
+def test_an_hour_of_all_that_is_paid_for_is_busy_so_much():
+    """3 of 13 replicas are at work; on 16 GPUs of two instances, 3 of 16; 13 are kept while 2.83 have work, later."""
+    month = tco(scenario()).option("rented", "plain").monthly
+    assert month["busy_share"][0] == pytest.approx(3 / 13)
+    month = tco(scenario(cloud__0__gpus_per_instance=8)).option("rented", "plain").monthly
+    assert month["busy_share"][0] == pytest.approx(3 / 16)
+    month = tco(scenario(**parts(("reserved_1yr", 2, 1), **FALLING))).option("rented", "plain").monthly
+    assert month["busy_share"][1] == pytest.approx(3 * 0.5 ** (1 / 12) / 13)
+
+
+def test_break_even_in_requests_tokens_and_busy_share():
+    """A request costs 1,000 x 0.5 + 200 x 1.5 a million = 0.0008, one a day for a year 0.292. A replica costs
+    2.49 x 8,760 = 21,812.40 and serves up to 108,000 requests a day (0.2 s, twice that in the peak, half busy). Three
+    cost as much as 3 x 21,812.40 / 0.292 = 224,100 requests a day; four are cheaper from their first request on."""
+    made = scenario(
+        serving__spare_replicas=0, api=[{"name": "api", "input_per_million": 0.5, "output_per_million": 1.5}]
+    )
+    (found,) = break_evens(made)
+    assert (found.option, found.instead_of) == ("rented", "api")
+    assert found.requests_per_day == pytest.approx(224_100)
+    assert found.tokens_per_month == pytest.approx(8_179_650_000)  # 224,100 x 365 / 12 x 1,200
+    assert found.busy_share == pytest.approx(0.172917, abs=5e-7)  # 224,100 / 86,400 x 0.2 = 0.51875 of 3
+
+
+def test_break_even_never_and_always():
+    """A token at nothing is never dearer; at 1,000 a million a replica's year is dearer than 1 request a day."""
+    free = scenario(api=[{"name": "api", "input_per_million": 0, "output_per_million": 1e-9}])
+    dear = scenario(api=[{"name": "api", "input_per_million": 1000, "output_per_million": 1000}])
+    assert break_even(free, "rented", "api") == BreakEven("rented", "api", None, None, None)
+    assert break_even(dear, "rented", "api") == BreakEven("rented", "api", 0, 0, None)
+    with pytest.raises(ValueError, match="no option is called nobody; there are rented, api"):
+        break_even(free, "nobody", "api")

@@ -76,7 +76,9 @@ def test_a_price_in_another_currency_has_no_dollars_and_is_never_converted_silen
     assert cost.plain_usd_per_million_tokens is None
     assert cost.usd_per_hour is None
     assert (cost.per_hour, cost.currency) == (40.0, "EUR")
-    assert cost.formula == "no value in USD: the price is 40 EUR/h; convert it at a rate that you name"
+    # 8 cards at 5 EUR; 100 tokens/s are 0.36 M an hour
+    assert (cost.plain_per_million_tokens, cost.shown_currency) == (pytest.approx(5 / 0.36), None)
+    assert cost.formula.startswith("€40/h for 8 x H100 SXM / 8 replica(s) = €5/h a replica; plain: 5 / (100 tok/s")
 
 
 def test_prices_are_selected_by_their_currency():

@@ -2,18 +2,22 @@
 
 import hashlib
 import io
+import os
+import time
 import zipfile
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
 import openpyxl
+import openpyxl.chart
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pricing import PriceError, import_prices
 from pricing.amounts import parse_amount
+from pricing.scenario_file import ScenarioError, load_scenario
 from pricing.sheets import MAX_ROWS, format_currency_name
 
 TODAY = date(2026, 11, 30)
@@ -482,7 +486,130 @@ def test_a_workbook_that_unpacks_to_too_much_or_holds_entities_is_not_read(tmp_p
     path = workbook(tmp_path, row_of())
     repacked(path, SHEET, lambda xml: xml + b" " * 50_000_000)
     assert path.stat().st_size < 1_000_000
-    assert "unpacks to more than 50 MB" in refusal(path)
+    assert "unpacks to more than 20 MB" in refusal(path)
     bomb = b'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaa">]>'
     path = repacked(workbook(tmp_path, row_of()), SHEET, lambda xml: bomb + xml.split(b"?>", 1)[-1])
     assert "holds a document type definition" in refusal(path)
+
+
+def sheet_with(rows: bytes):
+    return lambda xml: xml.replace(b"</sheetData>", rows + b"</sheetData>")
+
+
+@pytest.mark.parametrize("number", [2_000_000_000, 3_000_000, 1_048_577])
+def test_a_row_beyond_the_last_one_of_a_workbook_is_refused_at_once(tmp_path, number):
+    row = f'<row r="{number}"><c r="A{number}"><v>1</v></c></row>'.encode()
+    path = repacked(workbook(tmp_path, row_of()), SHEET, sheet_with(row))
+    started = time.monotonic()
+    assert f"has a row {number}, and a workbook ends with row 1,048,576" in refusal(path)
+    assert time.monotonic() - started < 1
+
+
+def test_a_row_that_would_be_lost_behind_another_one_is_refused(tmp_path):
+    path = repacked(workbook(tmp_path, row_of()), SHEET, sheet_with(b'<row r="2"><c r="A2"><v>1</v></c></row>'))
+    assert "line 2: has a row numbered '2' after row 2; save it again" in refusal(path)
+    path = repacked(workbook(tmp_path, row_of()), SHEET, sheet_with(b'<row r="two"></row>'))
+    assert "has a row numbered 'two'" in refusal(path)
+
+
+@pytest.mark.parametrize(
+    "piece", [b"<!--" + b"<>x" * 1_000_000 + b"-->", b"<?x " + b"<" * 300_000 + b"?>",
+              b"<![CDATA[" + b"<" * 300_000 + b"]]>", b'<row x="' + b">" * 300_000 + b'"/>', b"<!--" + b"y" * 300_000],
+)  # fmt: skip
+def test_a_piece_that_would_keep_the_parser_busy_is_refused_at_once(tmp_path, piece):
+    path = repacked(workbook(tmp_path, row_of()), SHEET, sheet_with(piece))
+    started = time.monotonic()
+    assert "holds a comment, tag or cell of more than 262,144 bytes" in refusal(path)
+    assert time.monotonic() - started < 1
+
+
+def test_a_comment_of_a_sensible_length_is_read_past(tmp_path):
+    path = repacked(workbook(tmp_path, row_of()), SHEET, sheet_with(b"<!-- by hand -->"))
+    assert prices(path) == [(19.92, "USD")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "cp037"])
+def test_a_workbook_in_another_encoding_than_workbooks_have_is_refused(tmp_path, encoding):
+    def change(xml: bytes) -> bytes:
+        text = xml.decode().split("?>", 1)[-1]
+        head = f'<?xml version="1.0" encoding="{encoding}"?>'
+        return (
+            (head + text).encode("utf-16") if encoding == "utf-16" else head.encode() + text.encode(encoding, "replace")
+        )
+
+    assert "is not written in UTF-8, as workbooks are" in refusal(repacked(workbook(tmp_path, row_of()), SHEET, change))
+
+
+def test_hidden_rows_are_read_and_named(tmp_path):
+    path = workbook(tmp_path, row_of(), row_of(region="Ankara"), row_of(region="Bursa"))
+    assert import_prices(path, today=TODAY).hidden == ()
+    book = openpyxl.load_workbook(path)
+    book.active.row_dimensions[3].hidden = True
+    book.active.row_dimensions[9].hidden = True  # blank
+    book.save(path)
+    read = import_prices(path, today=TODAY)
+    assert (len(read.rows), read.hidden) == (3, (3,))
+
+
+@pytest.mark.parametrize(
+    "number_format", ["#,##0.00,", "0,", "0.0,,", "0,.0", '#,##0,"k"', "[Red]0.00,", "[$₺-41F]#,##0.00,"]
+)
+def test_a_price_that_its_format_shows_in_another_size_is_refused(tmp_path, number_format):
+    assert "column price: holds 19.92 and is shown in thousands or millions" in refusal(
+        formatted(tmp_path, number_format, currency=None)
+    )
+
+
+@pytest.mark.parametrize("number_format", ["#,##0.00", "#,##0", '0.00"a,"', "0.00\\,", "#,##0.00_,"])
+def test_a_comma_that_parts_thousands_or_is_only_shown_changes_no_price(tmp_path, number_format):
+    assert prices(formatted(tmp_path, number_format)) == [(19.92, "USD")]
+
+
+def test_a_workbook_with_a_chart_sheet_is_read_or_told_what_to_do(tmp_path):
+    path = workbook(tmp_path, row_of())
+    book = openpyxl.load_workbook(path)
+    chart = openpyxl.chart.BarChart()
+    chart.add_data(openpyxl.chart.Reference(book.active, min_col=6, min_row=1, max_row=2))
+    book.create_chartsheet("Chart").add_chart(chart)
+    book.save(path)
+    assert prices(path) == [(19.92, "USD")]
+    book.create_chartsheet("Empty")  # openpyxl cannot read one without a chart
+    book.save(path)
+    assert "has a chart sheet that cannot be read; save the sheet of prices alone" in refusal(path)
+
+
+def test_utf_16_is_told_also_without_its_mark(tmp_path):
+    path = csv_file(tmp_path, GOOD)
+    for encoding in ("utf-16-le", "utf-16-be", "utf-16"):
+        path.write_bytes(csv_file(tmp_path, GOOD).read_text(encoding="utf-8").encode(encoding))
+        assert "is UTF-16 text; save it as CSV UTF-8" in refusal(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
+def test_a_pipe_or_a_device_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    for path in (tmp_path / "pipe.csv", Path("/dev/zero")):
+        assert "is a pipe or a device; save what it gives as a file" in refusal(path)
+        with pytest.raises(ScenarioError, match="is a pipe or a device"):
+            load_scenario(path)
+
+
+def test_a_name_that_no_table_could_show_and_an_instance_of_a_hundred_million_gpus_are_refused(tmp_path):
+    assert "column provider: has 100,000 characters, and a name has 120 at most" in refusal(
+        csv_file(tmp_path, GOOD | {"provider": "x" * 100_000})
+    )
+    many = GOOD | {"gpu_count": "99999999", "price": "99999999"}
+    assert "column gpu_count: 99,999,999 GPUs are more than one instance has (10,000 at most)" in refusal(
+        csv_file(tmp_path, many)
+    )
+    assert prices(csv_file(tmp_path, GOOD | {"provider": "x" * 120})) == [(19.92, "USD")]
+
+
+def test_a_last_day_before_there_were_prices_is_refused_like_a_first_one(tmp_path):
+    header = (*COLUMNS, "valid_until")
+    assert "column as_of: 0001-01-01 is before 2006-01-01" in refusal(
+        csv_file(tmp_path, GOOD | {"as_of": "0001-01-01"})
+    )
+    assert "column valid_until: 1999-01-01 is before 2006-01-01" in refusal(
+        csv_file(tmp_path, GOOD | {"valid_until": "1999-01-01"}, header=header)
+    )

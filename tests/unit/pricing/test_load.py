@@ -1,20 +1,26 @@
 """Cost and latency against load."""
 
+import math
+
 import pytest
 
-from pricing.load import cost_against_load, simulate_queue
+from pricing.load import cost_against_load
+from pricing.queue import wait_exceeded_by
 
 
 def test_a_single_server_waits_as_long_as_queueing_theory_says():
-    """M/D/1: mean wait = busy x service / (2 x (1 - busy)) = 0.6 x 1 / 0.8 (Pollaczek-Khinchine)."""
-    waits = simulate_queue(rate=0.6, service_s=1.0, places=1, requests=200_000, seed=0)
-    assert sum(waits) / len(waits) == pytest.approx(0.75, rel=0.05)
+    """M/M/1 at 0.6: half of all wait longer than ln(0.6 / 0.5) / 0.4, one in twenty longer than ln(0.6 / 0.05) / 0.4
+    service times."""
+    (point,) = cost_against_load(1.0, 2.0, 100, [0.3])
+    assert point.busy_share == pytest.approx(0.6)
+    assert point.p50_s == pytest.approx(2 + 2 * math.log(1.2) / 0.4)
+    assert point.p95_s == pytest.approx(2 + 2 * math.log(12) / 0.4)
 
 
-def test_more_places_of_the_same_total_speed_wait_less():
-    one = simulate_queue(0.8, 1.0, 1, 50_000, seed=0)
-    four = simulate_queue(0.8, 4.0, 4, 50_000, seed=0)
-    assert sum(four) < sum(one)
+def test_more_places_of_the_same_total_speed_make_requests_slower_and_waits_rarer():
+    (one,), (four,) = (cost_against_load(1.0, 1.0, 100, [0.8], at_once=places) for places in (1, 4))
+    assert four.p50_s == pytest.approx(4 * (1 + wait_exceeded_by(0.5, 4, 0.8)))
+    assert four.p95_s / 4 < one.p95_s
 
 
 def test_an_idle_machine_makes_dear_tokens():

@@ -3,7 +3,7 @@
 import pytest
 from helpers.scenarios import scenario
 
-from pricing.sensitivity import drawn, monte_carlo, quantile, ranges, tornado, two_way, what_moved
+from pricing.sensitivity import drawn, monte_carlo, quantile, ranges, tornado, two_way
 from pricing.tco import tco
 
 RANGED = {
@@ -100,19 +100,54 @@ def test_quantiles_lie_straight_between_values(share, worked):
     assert quantile([1, 2, 3, 4], share) == worked
 
 
-def test_what_moved_is_told_in_words_the_largest_first():
-    before, after = scenario(), scenario(workload__peak_factor=4, cloud__0__parts__0__per_gpu_hour=2.0, name="later")
-    first, second = what_moved(before, after, "rented")
-    assert first.path == "workload.peak_factor"
-    assert first.effect == pytest.approx(8 * 2.49 * 8760)  # 17 replicas and not 9
-    assert first.sentence == (
-        "workload.peak_factor goes from 2 to 4 (+100 %); that alone raises the total by 174,499.20 USD"
-    )
-    assert second.effect == pytest.approx(-9 * 0.49 * 8760)
-    assert "lowers the total by 38,631.60 USD" in second.sentence
-    more = scenario(api=[{"name": "api", "input_per_million": 1, "output_per_million": 3}], name="more")
-    assert [m.sentence for m in what_moved(before, more, "rented")] == [
-        "api.0.input_per_million is only in more",
-        "api.0.output_per_million is only in more",
-    ]
-    assert what_moved(before, before, "rented") == []
+@pytest.mark.parametrize(
+    ("row", "across", "told"),
+    [
+        (("workload.hours_on_share", [-1]), ("workload.peak_factor", [2]), "hours_on_share: -1 must be a share"),
+        (("workload.peak_factor", [2, 0.5]), ("workload.input_tokens", [1]), "peak_factor: 0.5 must be at least"),
+        (("serving.gpus_per_replica", [1.5]), ("workload.input_tokens", [1]), "1.5 must be a whole number"),
+        (("owned.0.idle_kw", [5]), ("owned.0.active_kw", [4]), "own takes 5 kW idle and only 4 busy"),
+        (("workload.nothing", [1]), ("workload.input_tokens", [1]), "no number called workload.nothing"),
+        (("cloud.0.parts.0.fleet_share", [0.5]), ("workload.input_tokens", [1]), "add up to 0.5"),
+    ],
+)
+def test_a_two_way_table_holds_what_a_scenario_may_hold(row, across, told):
+    with pytest.raises(ValueError, match=told):
+        two_way(scenario(owned=[OWN]), "rented", row, across)
+    with pytest.raises(ValueError, match="no option is called nobody"):
+        two_way(scenario(), "nobody", ("workload.peak_factor", [2]), ("workload.input_tokens", [1]))
+
+
+OWN = {"name": "own", "gpus_per_server": 8, "price": 300_000, "idle_kw": 2, "active_kw": 10, "per_kwh": 0.1}
+
+
+def test_whole_numbers_are_drawn_whole_and_each_has_its_due():
+    """A triangle from 0.5 to 3.5 with its top at 2: 1 and 3 have 1 / 2 x 1 x (1 / 1.5 x 2 / 3) = 2 / 9 each, 2 has the
+    rest."""
+    made = scenario(cloud__0__gpus_per_instance={"value": 2, "low": 1, "high": 3})
+    values = drawn(made, 9000, seed=4)["cloud.0.gpus_per_instance"]
+    assert set(values) == {1.0, 2.0, 3.0}
+    counts = [values.count(n) / 9000 for n in (1, 2, 3)]
+    assert counts == pytest.approx([2 / 9, 5 / 9, 2 / 9], abs=0.02)
+    one = scenario(serving__spare_replicas={"value": 0, "low": 0, "high": 2})
+    assert set(drawn(one, 500, seed=1)["serving.spare_replicas"]) == {0.0, 1.0, 2.0}
+    for total in monte_carlo(one, 200)[0].totals:  # 12 to 14 whole replicas and never a part of one
+        assert round(total / (2.49 * 8760), 6) in (12, 13, 14)
+
+
+def test_ten_thousand_draws_of_a_mixed_fleet_are_each_its_own_scenario():
+    parts = [
+        {"commitment": "reserved_1yr", "fleet_share": 0.5, "per_gpu_hour": {"value": 2, "low": 1, "high": 3}},
+        {"commitment": "spot", "fleet_share": 0.3, "per_gpu_hour": 1,
+         "interruption_share": {"value": 0.1, "low": 0, "high": 0.5}},
+        {"commitment": "on_demand", "fleet_share": 0.2, "per_gpu_hour": 3},
+    ]  # fmt: skip
+    made = scenario(
+        years=3, tax_share=0.2, speculation__pilot=1000, cloud__0__parts=parts,
+        workload__growth_per_year={"value": -0.2, "low": -0.7, "high": 1.0},
+    )  # fmt: skip
+    draws = drawn(made, 25, seed=5)
+    by_option = {chance.option: chance for chance in monte_carlo(made, 25, seed=5)}
+    for i in range(25):
+        for option in tco(made.with_values({path: values[i] for path, values in draws.items()})).options:
+            assert by_option[option.title].totals[i] == pytest.approx(option.total)

@@ -3,6 +3,7 @@
 import pytest
 
 import pricing
+from pricing.demand import service_levels
 from pricing.scenario_file import dump_scenario, parse_scenario, shipped_scenarios
 from pricing.sensitivity import monte_carlo, ranges, tornado
 
@@ -42,6 +43,27 @@ def test_its_speeds_say_that_they_are_projected_and_how_far_off_such_are(name):
             assert figure.label == "projected"
             assert "specscope project" in figure.source
             assert "in the median" in figure.source
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_fleets_keep_their_latency_target_in_both_arms(name):
+    """At as many requests at once as the speeds are projected for."""
+    scenario = pricing.load_scenario(name)
+    levels = service_levels(scenario)
+    assert [level.arm for level in levels] == ["plain", "speculative"]
+    assert all(level.kept for level in levels), levels
+    assert (
+        f"batch {scenario.serving.requests_at_once.value:g}," in scenario.serving.plain.output_tokens_per_second.source
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_projection_may_be_off_by_is_a_range_that_chances_are_drawn_from(name):
+    scenario = pricing.load_scenario(name)
+    factor = scenario.serving.speed_factor
+    assert factor.low < 1 < factor.high
+    assert "published results" in factor.source
+    assert "serving.speed_factor" in ranges(scenario)
 
 
 @pytest.mark.parametrize("name", NAMES)

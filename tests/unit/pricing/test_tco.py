@@ -5,9 +5,10 @@ from helpers.scenarios import scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pricing import finance
-from pricing.bill import LINES
-from pricing.tco import BEHIND, break_even_requests_per_day, tco
+from pricing.bill import LINES, dealt_out
+from pricing.break_even import break_even_requests_per_day
+from pricing.columns import column
+from pricing.tco import BEHIND, tco
 
 OWN = {"name": "own", "gpus_per_server": 8, "price": 300_000, "idle_kw": 2, "active_kw": 10, "per_kwh": 0.1}
 API = {"name": "api", "input_per_million": 0.5, "output_per_million": 1.5}
@@ -65,10 +66,48 @@ def test_a_faster_machine_never_costs_more(made, times):
 
 @settings(max_examples=40)
 @given(scenarios())
+def test_what_is_worth_less_later_is_not_back_sooner(made):
+    for choice in (*tco(made).speculation, *tco(made).choices):
+        if choice.discounted_payback_weeks is not None:
+            assert choice.payback_weeks is not None
+            assert choice.payback_weeks <= choice.discounted_payback_weeks
+        if choice.payback_weeks == 0:
+            assert choice.saving >= 0
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.integers(1, 60), min_size=1, max_size=5),
+    st.lists(st.integers(0, 10_000), min_size=1, max_size=20),
+)
+def test_parts_of_a_fleet_are_whole_and_add_up_to_it(weights, replicas):
+    shares = [column([weight / sum(weights)] * 2) for weight in weights]
+    fleet = column(replicas).reshape(1, -1) + column([0.0, 1.0])  # two draws, a month each
+    dealt = dealt_out(fleet, shares)
+    assert (sum(dealt) == fleet).all()
+    for share, part in zip(shares, dealt, strict=True):
+        assert (part % 1 == 0).all()
+        assert (abs(part - fleet * share) < 1).all()
+
+
+@settings(max_examples=60)
+@given(st.sampled_from(["reserved_1yr", "reserved_3yr", "on_demand"]), st.integers(1, 5), st.floats(-0.9, 3))
+def test_what_is_committed_never_shrinks_in_its_term(commitment, years, growth):
+    made = scenario(years=years, workload__growth_per_year=growth, cloud__0__parts__0__commitment=commitment)
+    months = tco(made).option("rented", "plain").monthly
+    term = made.cloud[0].parts[0].term_months
+    assert (months["gpus"] >= months["replicas"]).all()
+    for month in range(len(months)):
+        if month % term:
+            assert months["gpus"][month] >= months["gpus"][month - 1] or term == 1
+
+
+@settings(max_examples=40)
+@given(scenarios())
 def test_the_fleet_keeps_up_with_its_busiest_hour(made):
     for option in tco(made).options:
         if option.kind != "api":
-            at_work = option.monthly["busy_share"] * option.monthly["replicas"] * made.workload.peak_factor.value
+            at_work = option.monthly["at_work"] * made.workload.peak_factor.value
             free = option.monthly["replicas"] - made.serving.spare_replicas.value
             assert (at_work <= free * made.serving.busy_limit.value * (1 + 1e-6) + 1e-6).all()
 
@@ -96,7 +135,10 @@ def test_speculation_pays_its_own_way_back():
     (choice,) = tco(scenario(speculation__pilot=29_083.20)).speculation
     assert choice.payback_weeks == pytest.approx(4 * 365 / 12 / 7)
     assert choice.discounted_payback_weeks == pytest.approx(choice.payback_weeks)  # money costs nothing here
-    assert choice.irr == pytest.approx(finance.irr([-29_083.20, *[7270.80] * 12]))
+    # At 10 % a month twelve payments of 1 are worth (1 - 1 / 1.1^12) / 0.1 = 6.8136918: 49,540.9903 for 7,270.80. A
+    # year of 10 % a month is 1.1^12 - 1 = 2.1384284.
+    (longer,) = tco(scenario(speculation__pilot=49_540.9903)).speculation
+    assert longer.irr == pytest.approx(2.1384284, abs=1e-6)
     dear = tco(scenario(speculation__pilot=29_083.20, cost_of_capital=0.3)).speculation[0]
     assert dear.discounted_payback_weeks > choice.payback_weeks
 
@@ -153,3 +195,10 @@ def test_every_option_is_weighed_against_every_other():
         assert choice.npv == pytest.approx(-pairs[b, a].npv)
     with pytest.raises(KeyError, match="there are"):
         made.option("nothing")
+
+
+def test_a_slower_machine_than_its_speeds_say_is_slower_both_ways():
+    """At half of its speeds: 0.6 and 0.4 s a request; 20 a second in the peak hour, half busy, one spare."""
+    made = tco(scenario(serving__speed_factor=0.5))
+    replicas = [made.option("rented", arm).monthly["replicas"].iloc[0] for arm in ("plain", "speculative")]
+    assert replicas == [25, 17]

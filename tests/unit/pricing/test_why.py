@@ -53,6 +53,7 @@ def test_each_formula_gives_the_number_beside_it(option):
             scope = {
                 "V": values,
                 "ceil": lambda n: math.ceil(n - 1e-9),
+                "floor": lambda n: math.floor(n + 1e-9),
                 **{k: v for k, v in values.items() if "." not in k},
             }
             assert eval(formula, scope) == pytest.approx(step.value), step.name
@@ -81,6 +82,6 @@ def test_a_fleet_read_off_a_load_curve_says_so():
     curve = {
         arm: [{"busy_share": 0.5, "p95_s": 1}, {"busy_share": 0.9, "p95_s": 3}] for arm in ("plain", "speculative")
     }
-    step = why(tco(scenario(load_curve=curve, serving__p95_target_s=2)), "rented").steps["busy_limit"]
+    step = why(tco(scenario(load_curve=curve, serving__p95_target_s=2)), "rented").steps["busy_limit_at_p95"]
     assert step.value == pytest.approx(0.7)
     assert step.note == "read off the load curve at P95 = 2 s"

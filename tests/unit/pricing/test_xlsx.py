@@ -15,10 +15,12 @@ from hypothesis import strategies as st
 from pricing import load_prices
 from pricing.export import xlsx, xlsx_demand, xlsx_options
 from pricing.export.formula import Formula, round_off
-from pricing.export.words import LANGUAGES, NO_VALUE, catalogue
+from pricing.export.told_moved import sentences
+from pricing.export.words import LANGUAGES, NO_VALUE, Words, catalogue
 from pricing.export.xlsx import build, to_xlsx
 from pricing.export.xlsx_cases import of_block
-from pricing.sensitivity import monte_carlo, what_moved
+from pricing.moved import what_moved
+from pricing.sensitivity import monte_carlo
 from pricing.tco import BEHIND, LINES, tco
 
 AT = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
@@ -44,6 +46,11 @@ def assert_same(found, whole):
         option = of_block(whole, block)
         assert block.flows.whole.value == value(option.total)
         assert block.discounted.whole.value == value(option.npv_of_cost)
+        if block.beyond is not None:
+            assert block.beyond.value == value(option.beyond_term)
+        if block.busy_share is not None:
+            busy = [block.busy_share.values[t] for t in range(1, block.busy_share.months + 1)]
+            assert busy == value(option.monthly["busy_share"].tolist())
         for line in (*LINES, *BEHIND):
             months = option.monthly[line].tolist()
             kept = block.lines[line].values if line in block.lines else {}
@@ -83,6 +90,24 @@ def test_whatever_the_numbers_the_workbook_says_what_python_says(years, growth, 
     assert_same(built(made), tco(made))
 
 
+PARTS = [
+    {"commitment": "reserved_1yr", "fleet_share": 0.5, "per_gpu_hour": 2},
+    {"commitment": "spot", "fleet_share": 0.25, "per_gpu_hour": 1, "interruption_share": 0.2},
+    {"commitment": "reserved_3yr", "fleet_share": 0.25, "per_gpu_hour": 1.5},
+]
+
+
+@pytest.mark.parametrize("growth", [-0.6, 0.0, 0.9])
+@pytest.mark.parametrize(("requests", "spare"), [(1e-6, 0), (90_000, 1), (864_000, 2)])
+def test_a_mixed_fleet_its_terms_and_the_least_one_replica(growth, requests, spare):
+    made = scenario(
+        years=2, tax_share=0.2, speculation__pilot=10_000, speculation__upkeep_per_month=100,
+        workload__growth_per_year=growth, workload__requests_per_day=requests, serving__spare_replicas=spare,
+        cloud__0__parts=PARTS, cloud__0__gpus_per_instance=2, owned=[OWNED],
+    )  # fmt: skip
+    assert_same(built(made), tco(made))
+
+
 @pytest.mark.parametrize("life", [34.5 / 12, 37.5 / 12, 0.5 / 12, 0.01, 1.0])
 def test_half_a_month_of_life_is_rounded_as_python_rounds_it(life):
     made = scenario(owned=[{**OWNED, "life_years": life}], years=4, workload__growth_per_year=0.5)
@@ -94,6 +119,25 @@ def test_a_load_curve_that_keeps_its_target_everywhere_is_used_to_its_end():
     assert_same(built(made), tco(made))
 
 
+@pytest.mark.parametrize("places", [1, 4, 32])
+@pytest.mark.parametrize("room", [0.9, 1.0, 1.3, 4.0, 50.0])
+def test_a_target_without_a_measured_curve_is_held_by_the_queue(places, room):
+    """`room`: the target over what a plain request takes by itself, below which it cannot be kept."""
+    base = scenario(serving__busy_limit=0.8)
+    made = scenario(
+        serving__busy_limit=0.8, serving__requests_at_once=places, serving__p95_target_s=room * places * 0.3
+    )
+    found = built(made)
+    assert_same(found, tco(made))
+    if room == 50:
+        assert_same(found, tco(base))
+
+
+def test_a_machine_that_does_less_than_its_speeds_does_so_in_the_workbook_too():
+    made = everything(serving__speed_factor=0.7)
+    assert_same(built(made), tco(made))
+
+
 def test_wrong_rules_are_seen(monkeypatch):
     """Rounding off in place of up, and paying one-off costs with all else, both change what the workbook says."""
     made = everything()
@@ -102,9 +146,14 @@ def test_wrong_rules_are_seen(monkeypatch):
         with pytest.raises(AssertionError):
             assert_same(built(made), tco(made))
     with monkeypatch.context() as patch:
-        patch.setattr(xlsx_options.Options, "_paid", lambda self, lines, running, tax: (
+        queued = scenario(serving__p95_target_s=1.0)
+        patch.setattr(xlsx_demand, "poisson", lambda events, mean, upto: Formula("1", 1.0))
+        with pytest.raises(AssertionError):
+            assert_same(built(queued), tco(queued))
+    with monkeypatch.context() as patch:
+        patch.setattr(xlsx_options.Options, "_paid", lambda self, lines, running, tax, taxed, taxed_early: (
             self._money("early", lambda t: 0),
-            self._money("late", lambda t: xlsx_options._sum([line[t] for line in lines.values()])),
+            self._money("late", lambda t: xlsx_options.sum_of([line[t] for line in lines.values()])),
         ))  # fmt: skip
         with pytest.raises(AssertionError):
             assert_same(built(made), tco(made))
@@ -243,8 +292,9 @@ def test_the_tornado_says_who_worked_it_out_and_its_base_lives():
 
 def test_changes_against_another_scenario_are_written_down():
     before, after = everything(), everything(workload__peak_factor=4)
-    sheet = opened(after, changes=what_moved(before, after, "rented"))["Change log"]
-    assert any("peak_factor goes from 2 to 4" in str(row[1].value) for row in sheet.iter_rows())
+    told = sentences(what_moved(before, after, "rented"), before, after, Words())
+    sheet = opened(after, changes=told)["Change log"]
+    assert any("goes from 2 to 4 (+100%); that alone raises" in str(row[1].value) for row in sheet.iter_rows())
 
 
 # Texts are texts
@@ -258,7 +308,7 @@ def hostile():
     }
     source = {"value": 2, "label": "quoted", "source": '=HYPERLINK("x")'}
     return everything(
-        name=HOSTILE[0], about="=1+1\x00\x0b" + "z" * 40_000, excluded=list(HOSTILE), serving__model=HOSTILE[3],
+        name=HOSTILE[0], about="=1+1\n" + "z" * 40_000, excluded=list(HOSTILE), serving__model=HOSTILE[3],
         serving__gpu="+1", workload__peak_factor=source, best={}, worst={}, **options,
     )  # fmt: skip
 

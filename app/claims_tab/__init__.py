@@ -1,0 +1,1 @@
+"""The Claims tab: published claims with their derivations, and "check my claim"."""
