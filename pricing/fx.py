@@ -49,6 +49,12 @@ class Rate:
         value = finite(self.rate)
         if value is None or value <= 0 or finite(1 / value) is None:
             raise RateError(f"the rate {self.base}/{self.quote} must be a number above 0, not {shown(self.rate)}")
+        if (self.base == "TRY" and value > 1) or (self.quote == "TRY" and value < 1):
+            # A lira was never worth one of the others: the pair is the wrong way round.
+            raise RateError(
+                f"{self.base}/{self.quote}={value:.10g} would make a lira worth more than a "
+                f"{self.quote if self.base == 'TRY' else self.base}; write it as {self.quote}/{self.base}={value:.10g}"
+            )
         object.__setattr__(self, "rate", value)
         checked_side(self.kind)
         if type(self.day) is not date:  # a datetime carries a clock, and a rate holds for a day
@@ -88,6 +94,13 @@ class Rates:
                         f"{self._rates[key].day} ({self._rates[key].source}) and {rate.day} ({rate.source}); keep one"
                     )
             self._rates[rate.base, rate.quote, rate.kind] = rate
+        for buying in [rate for rate in self if rate.kind == "buying"]:
+            selling = self._rates.get((buying.base, buying.quote, "selling"))
+            if selling is not None and selling.day == buying.day and selling.rate < buying.rate:
+                raise RateError(
+                    f"a bank would buy a {buying.base} at {buying.rate:.10g} {buying.quote} and sell it at "
+                    f"{selling.rate:.10g}; buying and selling are the wrong way round"
+                )
 
     def __iter__(self) -> Iterator[Rate]:
         return iter(self._rates.values())

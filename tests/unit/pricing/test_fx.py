@@ -157,7 +157,7 @@ def test_a_rate_without_a_day_a_source_a_kind_or_a_value_is_none(changes, says):
 
 @given(
     st.floats(min_value=-1e12, max_value=1e12).filter(lambda x: x == 0 or abs(x) > 1e-9),
-    st.floats(min_value=1e-4, max_value=1e4),
+    st.floats(min_value=1, max_value=1e4),
     st.sampled_from(["buying", "selling"]),
 )
 def test_there_and_back_is_the_same_amount(amount, value, kind):
@@ -271,3 +271,15 @@ def test_the_four_kinds_of_a_central_bank_are_market_and_side():
             RateError, match="name one of forex_buying, forex_selling, banknote_buying, banknote_selling"
         ):
             split_kind(wrong)
+
+
+@pytest.mark.parametrize(("base", "quote", "rate"), [("TRY", "USD", 45), ("USD", "TRY", 0.0222), ("TRY", "EUR", 1.01)])
+def test_a_pair_the_wrong_way_round_is_refused(base, quote, rate):
+    with pytest.raises(RateError, match=f"write it as {quote}/{base}="):
+        Rate(base, quote, rate, "selling", date(2026, 11, 27), "a bank")
+
+
+def test_a_bank_does_not_sell_for_less_than_it_buys():
+    sides = {"buying": 46.0, "selling": 45.0}
+    with pytest.raises(RateError, match="wrong way round"):
+        Rates(Rate("USD", "TRY", rate, side, date(2026, 11, 27), "a bank") for side, rate in sides.items())
