@@ -17,9 +17,8 @@ from reportlab.pdfgen.canvas import Canvas
 from reportlab.platypus import Frame, KeepInFrame, Paragraph, Spacer
 from reportlab.platypus import Table as Grid
 
-from pricing.export.drawing import HEIGHT, WIDTH, Drawing
+from pricing.export.drawing import HEIGHT, LINE_COLOURS, WIDTH, Drawing
 from pricing.export.report import Report, Table, cut
-from pricing.export.workbook import LINE_COLOURS
 
 _FONTS = Path(__file__).parent / "fonts"
 _PLAIN, _BOLD = "DejaVuSansCondensed", "DejaVuSansCondensed-Bold"

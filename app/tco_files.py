@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from pricing.export.words import Language
-from pricing.export.xlsx import Case
-from pricing.scenario import Arm, Scenario
+from pricing.scenario import Arm, Case, Scenario
 from pricing.sensitivity import Chances
 from pricing.tables import PriceTable
 
@@ -46,9 +45,8 @@ def tco_file(
         from pricing.export.tco_csv import tco_to_csv
         from pricing.tco import tco
 
-        used = scenario if case == "base" else scenario.with_values(getattr(scenario, case))
-        form = "turkish" if language == "tr" else "plain"
-        return tco_to_csv(tco(used), case=case, form=form, table=prices, exported_on=at.date()).encode()
+        found, form = tco(scenario.in_case(case)), "turkish" if language == "tr" else "plain"
+        return tco_to_csv(found, case=case, form=form, table=prices, exported_on=at.date()).encode()
     if ending not in MIME:
         raise ValueError(f"a file of a total cost ends in {', '.join(MIME)}, not in {ending or 'nothing'}")
     from pricing.export.report import make_report

@@ -10,10 +10,10 @@ from pricing import Exchange, PriceTable, load_scenario
 from pricing.break_even import break_evens
 from pricing.export.told_moved import sentences
 from pricing.export.words import Words
-from pricing.export.xlsx_notes import fingerprint
 from pricing.moved import Moved, what_moved
 from pricing.price_match import PartPrice, matched_prices
-from pricing.scenario import Scenario
+from pricing.scenario import Case, Scenario
+from pricing.scenario_file import fingerprint
 from pricing.sensitivity import Chances, Driver, tornado
 from pricing.tco import Choice, Option, Tco, tco
 
@@ -21,7 +21,7 @@ from pricing.tco import Choice, Option, Tco, tco
 @dataclass(frozen=True)
 class Asked:
     scenario: str
-    case: Any
+    case: Case
     language: Any
     tornado: str | None = None
     against: str | None = None
@@ -58,7 +58,7 @@ class Drawn:
 def work_out(asked: Asked) -> Found:
     """Raises ValueError with a sentence for a scenario that cannot be read or served, and for an unknown option."""
     scenario = load_scenario(asked.scenario)
-    used = of_case(scenario, asked.case)
+    used = scenario.in_case(asked.case)
     found = tco(used)
     drivers: tuple[Driver, ...] = ()
     if asked.tornado is not None:
@@ -69,15 +69,11 @@ def work_out(asked: Asked) -> Found:
     moved_told: tuple[str, ...] = ()
     other = None
     if asked.against is not None:
-        before = of_case(load_scenario(asked.against), asked.case)
+        before = load_scenario(asked.against).in_case(asked.case)
         other = tco(before)
         moved = tuple(what_moved(before, used, _in_both(asked.tornado, found, other)))
         moved_told = tuple(sentences(moved, before, used, Words(asked.language)))
     return Found(asked, scenario, used, found, drivers, moved, moved_told, other)
-
-
-def of_case(scenario: Scenario, case: str) -> Scenario:
-    return scenario if case == "base" else scenario.with_values(getattr(scenario, case))
 
 
 def _in_both(named: str | None, found: Tco, other: Tco) -> str:

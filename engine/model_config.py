@@ -55,11 +55,15 @@ class ConfigReader:
             raise ValueError(f"the model config has no {' or '.join(names)}")
         return self.first(*names, least=1, most=most)
 
-    def flag(self, name: str) -> bool:
+    def flag(self, name: str, default: bool = False) -> bool:
         value = self.value(name)
         if value is not None and not isinstance(value, bool):
             raise ValueError(f"{name} in the model config is {_shown(value)}, where true or false belongs")
-        return bool(value)
+        return default if value is None else value
+
+    def tied(self) -> bool:
+        """Whether input and output share an embedding; Gemma's configs leave unsaid that they do."""
+        return self.flag("tie_word_embeddings", default=str(self.value("model_type")).startswith("gemma"))
 
     def listed(self, name: str) -> Iterable[Any]:
         value = self.value(name)

@@ -61,7 +61,7 @@ class ModelShape:
         heads = get.need("num_attention_heads")
         kv_heads, head_dim = get.key_heads(heads), get.head_dim(hidden, heads)
         embedding = vocab * hidden
-        tied = get.flag("tie_word_embeddings")
+        tied = get.tied()
         experts = get.first("num_experts", "num_local_experts", "n_routed_experts")
         expert_layers = get.expert_layers(layers) if experts else 0
         per_token = get.need("num_experts_per_tok") if expert_layers else 0

@@ -51,3 +51,8 @@ class Numbers:
 def ceiling(values: Array) -> Array:
     """The next whole number up; what floats leave behind a whole one does not count as more."""
     return -((1e-9 - values) // 1)
+
+
+def at_least(values: Array, least: float) -> Array:
+    """A number or an array of them, none below `least`."""
+    return values.clip(min=least) if hasattr(values, "clip") else max(values, least)

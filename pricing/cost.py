@@ -66,14 +66,6 @@ def saving_share(
     return finite(1.0 - speculative / plain)
 
 
-def format_usd(value: float | None, significant: int = 4) -> str:
-    """Text for people: `significant` digits, half to even, whole dollars never cut; "n/a" for no value.
-
-    A tiny price is "<$0.000001", never "$0.00".
-    """
-    return format_unit_price(value, "USD", "en", significant)
-
-
 @dataclass(frozen=True)
 class CostRow:
     """One price against one throughput. tokens/s are of one replica, prices per hour of the whole instance.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pricing.columns import Array, Numbers, array, ceiling
+from pricing.columns import Array, Numbers, array, at_least, ceiling
 from pricing.scenario import ARMS, Arm, Scenario
 from pricing.service_level import ServiceLevel, busy_limit, service_level
 
@@ -44,6 +44,26 @@ class Demand:
     peak_busy_share: Array
 
 
+@dataclass(frozen=True)
+class Fleet:
+    """Numbers, or arrays of them. serving: whole replicas that the busiest hour takes, one at least; replicas: with the
+    spare ones. busy_share: of a replica's time on the mean, spare ones among them; peak_busy_share: in the busiest
+    hour, of a replica that is no spare."""
+
+    serving: Array
+    replicas: Array
+    busy_share: Array
+    peak_busy_share: Array
+
+
+def fleet(at_work: Array, peak_factor: Array, busy_limit: Array, spare_replicas: Array) -> Fleet:
+    """at_work: replicas at work on the mean; by Little's law requests/s x seconds of a replica that each takes."""
+    at_peak = at_work * peak_factor
+    serving = at_least(ceiling(at_peak / busy_limit), 1)
+    replicas = serving + spare_replicas
+    return Fleet(serving, replicas, at_work / replicas, at_peak / serving)
+
+
 def split_seconds(
     input_tokens: Array,
     cached_share: Array,
@@ -79,15 +99,14 @@ def request_seconds(x: Numbers, arm: Arm) -> RequestSeconds:
 
 
 def demand(scenario: Scenario, x: Numbers, arm: Arm) -> Demand:
-    """Little's law: replicas at work = requests/s x seconds of a replica each takes."""
+    """What all draws of a scenario ask of an arm, month by month."""
     month = array(range(12 * scenario.years)).reshape(1, -1)
     grown = (1 + x("workload.growth_per_year")) ** (month / 12)
     per_day = x("workload.requests_per_day") * grown
     seconds = request_seconds(x, arm)
     at_work = per_day / (SECONDS_PER_DAY * x("workload.hours_on_share")) * seconds.total
-    at_peak = at_work * x("workload.peak_factor")
-    serving = ceiling(at_peak / busy_limit(scenario, arm, x, seconds.total)).clip(min=1)
-    replicas = serving + x("serving.spare_replicas")
+    limit = busy_limit(scenario, arm, x, seconds.total)
+    machines = fleet(at_work, x("workload.peak_factor"), limit, x("serving.spare_replicas"))
     requests = per_day * DAYS_PER_MONTH
     read = requests * x("workload.input_tokens")
     cached = read * x("workload.cached_input_share")
@@ -97,9 +116,9 @@ def demand(scenario: Scenario, x: Numbers, arm: Arm) -> Demand:
         input_tokens=read - cached,
         cached_input_tokens=cached,
         output_tokens=requests * x("workload.output_tokens"),
-        replicas=replicas,
-        busy_share=at_work / replicas,
-        peak_busy_share=at_peak / serving,
+        replicas=machines.replicas,
+        busy_share=machines.busy_share,
+        peak_busy_share=machines.peak_busy_share,
     )
 
 

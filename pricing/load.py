@@ -12,14 +12,13 @@ from pricing.queue import wait_exceeded_by
 @dataclass(frozen=True)
 class LoadCost:
     """At one offered load of one replica: what it is, how busy, its latency (None: not known or without end), and what
-    1M output tokens cost then, all of the bill on them. `kept_up`: False beyond what the replica can do."""
+    1M output tokens cost then, all of the bill on them."""
 
     requests_per_second: float
     busy_share: float
     p50_s: float | None
     p95_s: float | None
     per_million_output_tokens: float | None
-    kept_up: bool
 
 
 def cost_against_load(
@@ -41,9 +40,9 @@ def cost_against_load(
         busy = rate * request_s
         if busy >= 1:
             full = per_million_tokens(per_replica_hour, output_tokens / request_s)
-            found.append(LoadCost(rate, 1.0, None, None, full, kept_up=False))
+            found.append(LoadCost(rate, 1.0, None, None, full))
             continue
         p50, p95 = (at_once * request_s * (1 + wait_exceeded_by(share, at_once, busy)) for share in (0.5, 0.05))
         cost = per_million_tokens(per_replica_hour, output_tokens / request_s, busy) if busy > 0 else None
-        found.append(LoadCost(rate, busy, p50, p95, cost, kept_up=True))
+        found.append(LoadCost(rate, busy, p50, p95, cost))
     return found

@@ -32,11 +32,17 @@ from pricing.texts import Name, Prose
 
 Arm = Literal["plain", "speculative"]
 ARMS: tuple[Arm, ...] = get_args(Arm)
+# A scenario's own numbers, or with those of its `best` or `worst` in them.
+Case = Literal["base", "best", "worst"]
+CASES: tuple[Case, ...] = get_args(Case)
 # Bought by the hour and given back when nobody asks; all others are billed around the clock.
 BY_THE_HOUR = ("on_demand", "spot", "marketplace")
 # Months for which a GPU is paid once it is reserved; a reservation of unstated length is held to be of the shortest
 # that is sold. A capacity block is a dated purchase of days or weeks and is bought anew each month: it commits to none.
 TERM_MONTHS = {"reserved_1yr": 12, "reserved_3yr": 36, "reserved_unstated": 12}
+
+
+_Number = Annotated[float, Field(strict=True)]
 
 
 class _Part(BaseModel):
@@ -211,7 +217,7 @@ class Scenario(_Part):
 
     name: Name
     currency: Currency
-    years: Annotated[int, Field(ge=1, le=5)]
+    years: Annotated[int, Field(ge=1, le=5, strict=True)]
     workload: Workload
     serving: Serving
     speculation: Speculation = Field(default_factory=Speculation)
@@ -224,8 +230,8 @@ class Scenario(_Part):
     about: Prose = ""
     rates: tuple[UsedRate, ...] = ()
     excluded: tuple[Prose, ...] = ()
-    best: dict[str, float] = Field(default_factory=dict)
-    worst: dict[str, float] = Field(default_factory=dict)
+    best: dict[str, _Number] = Field(default_factory=dict)
+    worst: dict[str, _Number] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _something_to_compare(self) -> Self:
@@ -269,6 +275,10 @@ class Scenario(_Part):
                 at = at[int(step)] if isinstance(at, list | tuple) else at[step]
             at[last] = known[path].changed(value).model_dump()
         return Scenario.model_validate(whole)
+
+    def in_case(self, case: Case) -> Scenario:
+        """With the numbers of that case in it."""
+        return self if case == "base" else self.with_values(getattr(self, case))
 
     def bounds(self, path: str) -> Bounds | None:
         """What the number at that path may be, by itself. Raises ValueError for a path that there is not."""

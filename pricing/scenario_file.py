@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -55,9 +56,11 @@ def load_scenario(path: str | Path) -> Scenario:
 def parse_scenario(text: str, name: str = "the scenario") -> Scenario:
     """From TOML text. Raises ScenarioError."""
     try:
-        return scenario_from(tomllib.loads(text), name)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise ScenarioError(f"{name} is not TOML: {error}") from error
+        given = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is a ValueError too
+        told = "a number in it is too long" if "int_max_str_digits" in str(error) else str(error)
+        raise ScenarioError(f"{name} is not TOML: {told}") from error
+    return scenario_from(given, name)
 
 
 def scenario_from(given: Mapping[str, Any], name: str = "the scenario") -> Scenario:
@@ -72,6 +75,11 @@ def scenario_from(given: Mapping[str, Any], name: str = "the scenario") -> Scena
 def dump_scenario(scenario: Scenario) -> str:
     """TOML text that `parse_scenario` turns into the same scenario."""
     return "\n".join(_table(_plain(scenario), ())).strip() + "\n"
+
+
+def fingerprint(scenario: Scenario) -> str:
+    """sha256 of the scenario as TOML."""
+    return hashlib.sha256(dump_scenario(scenario).encode()).hexdigest()
 
 
 def save_scenario(scenario: Scenario, path: str | Path) -> None:

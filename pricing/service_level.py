@@ -30,16 +30,20 @@ def busy_limit(scenario: Scenario, arm: Arm, x: Numbers, request_s: Array) -> Ar
         return x("serving.busy_limit")
     if scenario.load_curve.get(arm):
         return _read_off(scenario, arm, x)
-    given = x("serving.busy_limit")
     places = x("serving.requests_at_once")
-    # How long a request may take, over what it takes by itself; floats do not miss what arithmetic keeps.
-    room = x("serving.p95_target_s") * (1 + TOLERANCE) / (places * request_s)
     whole = sorted({max(1, round(p)) for p in places.reshape(-1).tolist()})
     if len(whole) > 1:
         raise ValueError("serving.requests_at_once has a range; it is chosen, so give it one value")
-    highest = _busiest_within(room, whole[0])
+    return queue_limit(x("serving.p95_target_s"), whole[0], request_s, x("serving.busy_limit"))
+
+
+def queue_limit(p95_target_s: Array, places: int, request_s: Array, most: Array) -> Array:
+    """The busy share, `most` at most, at which 5 % of the requests take longer than the target. `most` itself where not
+    even an idle replica keeps it."""
+    # How long a request may take, over what it takes by itself; floats do not miss what arithmetic keeps.
+    room = p95_target_s * (1 + TOLERANCE) / (places * request_s)
     kept = room >= 1
-    return _smaller(highest, given) * kept + given * (1 - kept)
+    return _smaller(_busiest_within(room, places), most) * kept + most * (1 - kept)
 
 
 def _busiest_within(room: Array, places: int) -> Array:

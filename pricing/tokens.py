@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pricing.rows import finite
 
 _M = 1e6
+
+
+# What `token_costs` does, as text over the steps of `pricing.why` and a scenario's inputs; a test evaluates each.
+FORMULAS: Mapping[str, str] = {
+    "per_million_input": "total * input_s / request_s / input_tokens_of_term * 1e6",
+    "per_million_cached_input": "total * cached_input_s / request_s / cached_input_tokens_of_term * 1e6",
+    "per_million_output": "total * output_s / request_s / output_tokens_of_term * 1e6",
+    "per_million_output_alone": "total / output_tokens_of_term * 1e6",
+    "blended_per_million": "total / (input_tokens_of_term + cached_input_tokens_of_term + output_tokens_of_term) * 1e6",
+    "per_request": "total / requests_of_term",
+    "per_conversation": "per_request * workload.turns_per_conversation",
+    "per_1000_words_english": "per_million_output * workload.english_tokens_per_word * 1000 / 1e6",
+    "per_1000_words_turkish": "per_million_output * workload.turkish_tokens_per_word * 1000 / 1e6",
+}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from pricing.figure import Figure
 from pricing.scenario import Arm, Cloud, Owned, Scenario
 from pricing.service_level import busy_limit
 from pricing.tco import Costed, Tco, cost_options
+from pricing.tokens import FORMULAS
 from pricing.why_bill import Step as Step
 from pricing.why_bill import api_steps, cloud_steps, owned_steps
 
@@ -186,7 +187,7 @@ def _ends(made: Tco, costed: Costed) -> Iterator[Step]:
             "per_million_output",
             option.tokens.per_million_output,
             "money",
-            "total * output_s / request_s / output_tokens_of_term * 1e6",
+            FORMULAS["per_million_output"],
             "the output's part of the bill is its part of a request's time",
         )
     if option.tokens.per_million_output_alone is not None:
@@ -194,6 +195,6 @@ def _ends(made: Tco, costed: Costed) -> Iterator[Step]:
             "per_million_output_alone",
             option.tokens.per_million_output_alone,
             "money",
-            "total / output_tokens_of_term * 1e6",
+            FORMULAS["per_million_output_alone"],
             "all of the bill on output tokens",
         )

@@ -14,11 +14,9 @@ from app.catalogue import Words
 from app.finance import edits, faults
 from app.finance.shown import clean
 from pricing.exchange import Exchange
-from pricing.scenario import Scenario
+from pricing.scenario import CASES, Case, Scenario
 from pricing.scenario_file import MOST_BYTES, ScenarioError, load_scenario, parse_scenario, shipped_scenarios
 from pricing.tco import Tco, tco
-
-CASES = ("base", "best", "worst")
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class Desk:
     """The id of the form that was last drawn: edits of an older one are dropped."""
     seq: int = 0
     edits: dict[str, Any] = field(default_factory=dict)
-    case: str = "base"
+    case: Case = "base"
     faults: dict[str, str] = field(default_factory=dict)
     now: Now | None = None
     picks: dict[str, str] = field(default_factory=dict)
@@ -87,7 +85,7 @@ class Desk:
         if self.current is None:
             return
         try:
-            scenario = self.in_case(self.current)
+            scenario = self.current.in_case(self.case)
             with numpy.errstate(all="ignore"):  # what overflows is told below, in words
                 made = tco(scenario)
             if not all(math.isfinite(option.total) for option in made.options):
@@ -103,9 +101,6 @@ class Desk:
         assert self.loaded is not None
         assert self.current is not None
         return self.other or self.loaded, self.current
-
-    def in_case(self, scenario: Scenario) -> Scenario:
-        return scenario if self.case == "base" else scenario.with_values(getattr(scenario, self.case))
 
     def _draw(self, scenario: Scenario) -> None:
         self.base = self.current = scenario

@@ -17,11 +17,11 @@ from app.finance.fields import YEARS, is_share, unit
 from app.finance.shown import clean, exact
 from app.finance.typed import read_number
 from pricing.figure import Figure, Label
-from pricing.scenario import Scenario
+from pricing.scenario import Case, Scenario
 from pricing.scenario_faults import faults as faults_of
 
 LABELS: tuple[str, ...] = get_args(Label)
-CASES = ("best", "worst")
+_ENDS: tuple[Case, ...] = ("best", "worst")
 NUMBERS = ("value", "low", "high")
 _LONGEST_SOURCE = 400
 Edits = Mapping[str, Mapping[str, Any]]
@@ -50,7 +50,7 @@ def apply(base: Scenario, given: Any, words: Words) -> Applied:
             changes |= {} if years is None else {path: years}
         else:
             changes[path] = _figure(figures[path], path, fields, base, words, faults)
-    cases = {case: _case(base, case, edits, words, faults) for case in CASES}
+    cases = {case: _case(base, case, edits, words, faults) for case in _ENDS}
     return _fitted(base, changes, cases, words, faults)
 
 

@@ -88,10 +88,6 @@ def is_share(path: str) -> bool:
     return "percent" in UNITS.get(last(path), "")
 
 
-def is_money(path: str) -> bool:
-    return "money" in UNITS.get(last(path), "")
-
-
 def label(path: str, words: Words) -> str:
     """What people call it, an arm's name with it. A path that only a newer schema knows keeps its own name."""
     name = last(path)

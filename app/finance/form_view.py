@@ -5,12 +5,12 @@ from typing import Any
 
 from app.catalogue import Words
 from app.finance import fields
-from app.finance.desk import CASES, Desk
+from app.finance.desk import Desk
 from app.finance.edits import to_shown
 from app.finance.fields import Driver
 from app.finance.shown import exact, symbol
 from pricing.figure import Figure
-from pricing.scenario import Api, Cloud, Owned, Scenario
+from pricing.scenario import CASES, Api, Cloud, Owned, Scenario
 
 SAYS = (
     "all_numbers", "all_numbers_info", "close", "col_value", "col_label", "col_source", "col_low", "col_high",

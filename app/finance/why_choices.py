@@ -9,7 +9,7 @@ from app.finance.tco_sheets import at_break_even, break_even_text, irr_of, of_sp
 from app.finance.why_record import Record
 from pricing.bill import LINES
 from pricing.break_even import break_even
-from pricing.finance import monthly_rate, npv
+from pricing.finance import monthly_rate
 from pricing.tco import BEHIND, Choice, Option, tco
 
 FIGURES = ("saving", "npv", "irr", "payback_weeks", "discounted_payback_weeks")
@@ -115,6 +115,3 @@ def of_break_even(now: Now, name: str, api: str, words: Words) -> Record:
             record.line(title, total, 1)
     record.inputs["workload.requests_per_day"] = now.scenario.workload.requests_per_day
     return record
-
-
-__all__ = ["FIGURES", "npv", "of_break_even", "of_choice", "of_speculation_in"]

@@ -9,19 +9,10 @@ from app.finance.why_record import Record, step_name, tree
 from pricing.bill import LINES
 from pricing.scenario import Arm
 from pricing.tco import BEHIND, Option
+from pricing.tokens import FORMULAS
 from pricing.why import Derivation, Step, why
 
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens")
-# Beyond what `pricing.why` has, as formulas over its steps. They are the ones of `pricing.tokens`.
-FORMULAS = {
-    "per_million_input": "total * input_s / request_s / input_tokens_of_term * 1e6",
-    "per_million_cached_input": "total * cached_input_s / request_s / cached_input_tokens_of_term * 1e6",
-    "blended_per_million": "total / (input_tokens_of_term + cached_input_tokens_of_term + output_tokens_of_term) * 1e6",
-    "per_request": "total / requests_of_term",
-    "per_conversation": "per_request * workload.turns_per_conversation",
-    "per_1000_words_english": "per_million_output * workload.english_tokens_per_word * 1000 / 1e6",
-    "per_1000_words_turkish": "per_million_output * workload.turkish_tokens_per_word * 1000 / 1e6",
-}
 
 
 def of_option(now: Now, name: str, arm: Arm, figure: str, words: Words) -> Record:
@@ -66,7 +57,7 @@ def enriched(now: Now, option: Option) -> tuple[Derivation, dict[str, list[str]]
         more[f"{name}_of_term"] = [*own, "workload.requests_per_day", "workload.growth_per_year"]
     for measure, formula in FORMULAS.items():
         amount = getattr(option.tokens, measure)
-        if amount is not None:
+        if amount is not None and measure not in steps:
             steps[measure] = Step(measure, amount, "money", formula)
     if option.kind == "api":
         _list_prices(now, option, steps)

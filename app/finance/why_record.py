@@ -100,6 +100,7 @@ def tree(
 def formula_of(formula: str, words: Words) -> str:
     """For people: signs in place of a computer's, and "round up" in their language."""
     text = formula.replace("ceil(", words("round_up") + "(").replace("floor(", words("round_down") + "(")
+    text = text.replace("max(", words("largest_of") + "(").replace("min(", words("smallest_of") + "(")
     for plain, sign in SIGNS:
         text = text.replace(plain, sign)
     return text

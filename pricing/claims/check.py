@@ -9,7 +9,7 @@ from typing import Any
 from pricing.claims.bounds import Bound, Projected
 from pricing.claims.check_input import ROUNDED_TO, SOURCE, ClaimInput
 from pricing.claims.derivation import Given, Step, rounded, shown
-from pricing.claims.formulas import alpha_from_rate
+from pricing.claims.formulas import alpha_from_rate, saving
 from pricing.claims.limits import NO_MARGIN, Limit, projection_limits, roofline_limits, speedup_limits
 from pricing.claims.relations import Implied, implied
 from pricing.claims.table import ClaimTable, shipped_claims
@@ -168,7 +168,7 @@ def _also(claim: ClaimInput, known: Implied, bound: Bound | None) -> Iterator[St
     speed, speedup, price = (known.figures.get(name) for name in ("tokens_per_second", "speedup", "usd_per_hour"))
     batch, k, gpus = claim.given("batch"), claim.given("k"), claim.given("gpus")
     if speedup is not None:
-        value = 100 * (1 - 1 / speedup.value)
+        value = 100 * saving(speedup.value)
         yield Step("cheaper at equal hardware and load", f"1 - 1 / {rounded(speedup.value)}", value, "%", (speedup,))
     if speed is not None and batch is not None and batch.value > 1:
         yield quotient("of one request", speed, batch, "tokens/s")

@@ -55,6 +55,11 @@ def saving(speedup: float) -> float:
     return 1 - 1 / speedup
 
 
+def needed_speedup(share: float) -> float:
+    """The speed-up at which `saving` is this share, below 1: 1 / (1 - share)."""
+    return 1 / (1 - share)
+
+
 Law = Sequence[Fraction]
 
 

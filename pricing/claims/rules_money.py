@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import fmean
 
 from pricing.claims.derivation import Step, shown
-from pricing.claims.formulas import saving
+from pricing.claims.formulas import needed_speedup, saving
 from pricing.claims.table import Claim, ClaimTable
 from pricing.claims.worked import (
     Speed,
@@ -83,7 +83,7 @@ def _saving(claim: Claim, table: ClaimTable, at_least: int | None) -> Worked:
     claimed = claim.series("saving_percent")
     steps = [needs_step(f"speed-up needed for {shown(given.value)} %", given) for given in claimed.values()]
     least = min(claimed.values(), key=lambda given: given.value)
-    needed = 1 / (1 - least.value / 100)
+    needed = needed_speedup(least.value / 100)
     best = best_published(table.compared(claim), at_least)
     if best is None:
         return Worked(tuple(steps), "silent", "no published result to compare with")
@@ -101,14 +101,14 @@ def fall_in_price(claim: Claim, table: ClaimTable) -> Worked:
     fall = claim.given("fall_percent")
     before, after = claim.given("usd_per_million", "before"), claim.given("usd_per_million", "after")
     times = before.value / after.value
+    real = 100 * saving(times)
     steps = (
         quotient("times cheaper", before, after),
-        Step("fall", f"1 - {after} / {before}", 100 * (1 - after.value / before.value), "%", (before, after)),
+        Step("fall", f"1 - {after} / {before}", real, "%", (before, after)),
     )
     if fall.value > 100:
         why = f"a price cannot fall by more than 100 %; {before} to {after} is {times:.0f} times less"
         return Worked(steps, "against", why)
-    real = 100 * (1 - after.value / before.value)
     said = f"the prices fall by {real:.2f} %"
     return Worked(steps, "agrees" if abs(real - fall.value) <= fall.half else "against", said)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pricing.claims.derivation import Given, Step, named, shown
-from pricing.claims.formulas import alpha_from_rate, best_k
+from pricing.claims.formulas import alpha_from_rate, best_k, saving
 from pricing.claims.table import Claim, ClaimTable
 from pricing.claims.worked import Speed, Worked, batch_of, number_in, quotient, speedup_steps, within_rounding
 
@@ -205,8 +205,8 @@ def more_throughput(claim: Claim, table: ClaimTable) -> Worked:
     """What more throughput at the same price would save."""
 
     def step(at: str, more: Given) -> Step:
-        cheaper = 100 * (1 - 1 / (1 + more.value / 100))
-        return Step(f"cheaper a token, {at}", f"1 - 1 / {1 + more.value / 100:g}", cheaper, "%", (more,))
+        times = 1 + more.value / 100
+        return Step(f"cheaper a token, {at}", f"1 - 1 / {times:g}", 100 * saving(times), "%", (more,))
 
     steps = tuple(step(at, more) for at, more in claim.series("more_percent").items())
     return Worked(steps, "silent", "release, model, batch and precision are not named, so nothing can be recomputed")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pricing.claims.derivation import Given, Step, named, shown
+from pricing.claims.formulas import needed_speedup, saving
 from pricing.claims.table import Claim, ClaimTable
 from pricing.claims.verdicts import Says
 
@@ -95,13 +96,13 @@ def best_published(claims: Iterable[Claim], at_least: int | None = None) -> Publ
 
 def needs_step(name: str, share_percent: Given) -> Step:
     """The speed-up that a saving needs: 1 / (1 - share)."""
-    value = 1 / (1 - share_percent.value / 100)
-    return Step(name, f"1 / (1 - {shown(share_percent.value / 100)})", value, "x", (share_percent,))
+    share = share_percent.value / 100
+    return Step(name, f"1 / (1 - {shown(share)})", needed_speedup(share), "x", (share_percent,))
 
 
 def saving_step(name: str, speedup: Given) -> Step:
     """The share of the cost that goes at equal hardware and load."""
-    return Step(name, f"1 - 1 / {shown(speedup.value)}", 100 * (1 - 1 / speedup.value), "%", (speedup,))
+    return Step(name, f"1 - 1 / {shown(speedup.value)}", 100 * saving(speedup.value), "%", (speedup,))
 
 
 def speedup_steps(claim: Claim) -> tuple[list[Step], list[tuple[Given, float, float]], list[Speed]]:

@@ -16,6 +16,8 @@ Role = Literal["axis", "whole", "saves", "costs", "ink"]
 WIDTH, HEIGHT = 460.0, 230.0
 _LEFT, _TOP, _BOTTOM = 62.0, 12.0, 40.0
 _TEXT = 9.0
+# Of options, in their order; each differs from its neighbours in lightness too.
+LINE_COLOURS = ("#1D4ED8", "#EA8C00", "#0F766E", "#A21CAF", "#64748B", "#B42318", "#15803D", "#7C3AED")
 
 
 @dataclass(frozen=True)

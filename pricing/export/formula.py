@@ -15,7 +15,7 @@ from pricing.finance import monthly_irr
 Value = float | str | bool
 # What stands where a division by zero would: it goes through all arithmetic and is never stored.
 NOTHING = math.nan
-_COMPARE, _JOIN, _ADD, _TIMES, _POWER, _ATOM = range(6)
+_COMPARE, _ADD, _TIMES, _POWER, _ATOM = range(5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,10 +121,6 @@ def literal(text: str) -> Formula:
     """Words of ours in a formula; what users wrote stands in cells."""
     quoted = text.replace('"', '""')
     return Formula(f'"{quoted}"', text)
-
-
-def joined(*parts: Formula) -> Formula:
-    return Formula("&".join(part.text for part in parts), "".join(str(part.value) for part in parts), _JOIN)
 
 
 def total(cells: Cells) -> Formula:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from html import escape
 
-from pricing.export.drawing import HEIGHT, WIDTH, Drawing
+from pricing.export.drawing import HEIGHT, LINE_COLOURS, WIDTH, Drawing
 from pricing.export.report import Report, Table
-from pricing.export.workbook import LINE_COLOURS
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1f2933; --dim: #55606e; --paper: #fff; --card: #f3f6fa; --rule: #d5dbe3;

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
 from pricing.break_even import MOST_TIMES, break_evens
 from pricing.demand import service_levels
@@ -13,13 +12,12 @@ from pricing.export.drawing import Drawing, cumulative, waterfall
 from pricing.export.provenance import counted, told_matches, told_rates
 from pricing.export.told import Told, told
 from pricing.export.words import Language, Words
-from pricing.export.xlsx_notes import fingerprint
-from pricing.scenario import Scenario
+from pricing.scenario import Case, Scenario
+from pricing.scenario_file import fingerprint
 from pricing.sensitivity import Chances
 from pricing.tables import PriceTable
 from pricing.tco import Choice, Option, Tco, tco
 
-Case = Literal["base", "best", "worst"]
 # More would not go on the page; how many more there are is said.
 MOST_ASSUMED, MOST_EXCLUDED, MOST_CONDITIONS, MOST_OPTIONS = 14, 8, 14, 9
 _TELLING = ("_tokens_per_second", "per_gpu_hour", ".price", "requests_per_day", "busy_limit", "_per_million")
@@ -69,10 +67,10 @@ def make_report(
     """prices: the table behind the quoted ones. chances: of a Monte Carlo, where one was made. Raises ValueError where
     the scenario cannot be served."""
     words = Words(language)
-    cases = {name: scenario.with_values(getattr(scenario, name)) for name in ("best", "worst")}
-    used = scenario if case == "base" else cases[case]
+    used = scenario.in_case(case)
     found = tco(used)
-    totals = [found, *(tco(other) for name, other in cases.items() if getattr(scenario, name))]
+    ends = (scenario.in_case("best"), scenario.in_case("worst"))
+    totals = [found, *(tco(end) for end in ends if end is not scenario)]
     at = exported_at or datetime.now().astimezone()
     best = min((o for o in found.options if o.arm == "speculative"), key=lambda o: o.npv_of_cost, default=None)
     choice = next((c for c in found.speculation if best is not None and c.option == best.title), None)

@@ -7,8 +7,8 @@ from datetime import date
 from pricing.export.csv import Form, to_csv
 from pricing.export.provenance import told_match, told_rates
 from pricing.export.words import Words
-from pricing.export.xlsx_notes import fingerprint
 from pricing.price_match import matched_prices
+from pricing.scenario_file import fingerprint
 from pricing.tables import PriceTable
 from pricing.tco import Tco
 

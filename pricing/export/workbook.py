@@ -21,8 +21,6 @@ LONGEST_TEXT = 32_000
 INK, BLUE, PAPER_BLUE, RULE, DIM, GREEN, RED = (
     "#1F2933", "#0000FF", "#EAF2FD", "#9AA5B1", "#616E7C", "#1B7F4B", "#B42318",
 )  # fmt: skip
-# Of options, in their order; each differs from its neighbours in lightness too.
-LINE_COLOURS = ("#1D4ED8", "#EA8C00", "#0F766E", "#A21CAF", "#64748B", "#B42318", "#15803D", "#7C3AED")
 _LOOKS: dict[str, dict[str, Any]] = {
     "plain": {},
     "input": {"font_color": BLUE, "bg_color": PAPER_BLUE, "border": 1, "border_color": "#C9D6E6", "locked": False},

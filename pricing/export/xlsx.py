@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import Literal
 
 from pricing.export.grid import FIRST_ROW, TODAY, Grid
 from pricing.export.words import Language, Words
@@ -23,12 +22,11 @@ from pricing.export.xlsx_inputs import Inputs
 from pricing.export.xlsx_notes import write_assumptions, write_changes, write_measurements, write_prices
 from pricing.export.xlsx_options import Block, Options
 from pricing.export.xlsx_summary import Summary, choices_cells, write_pickers
-from pricing.scenario import Arm, Scenario
+from pricing.scenario import CASES, Arm, Case, Scenario
 from pricing.sensitivity import Chances, tornado
 from pricing.tables import PriceTable
 from pricing.tco import Tco, tco
 
-Case = Literal["base", "best", "worst"]
 SHEETS = (
     "summary", "inputs", "prices", "measurements", "calculation", "sensitivity", "scenarios", "assumptions", "changes",
 )  # fmt: skip
@@ -85,8 +83,8 @@ def build(
 ) -> Built:
     """`to_xlsx` with its parts still in hand."""
     words = Words(language)
-    all_cases = [tco(scenario.with_values(values)) for values in ({}, scenario.best, scenario.worst)]
-    in_use = all_cases[("base", "best", "worst").index(case)]
+    all_cases = [tco(scenario.in_case(each)) for each in CASES]
+    in_use = all_cases[CASES.index(case)]
     day = words.day(exported_at.date())
     book = Workbook(scenario.currency, exported_at.replace(tzinfo=None))
     sheets = {key: book.add(words(f"sheet.{key}"), _COLOURS.get(key, "#0B3A75")) for key in SHEETS}
@@ -129,7 +127,7 @@ def build(
     write_prices(sheets["prices"], scenario, prices, words, exported_at.date())
     write_measurements(sheets["measurements"], scenario, measurements, words)
     swung = own if tornado_of is None else _named(options.blocks, tornado_of, tornado_arm)
-    as_used = scenario.with_values(getattr(scenario, case) if case != "base" else {})
+    as_used = scenario.in_case(case)
     drivers = tornado(as_used, swung.name, swung.arm)
     write_sensitivity(sheets["sensitivity"], as_used, Swings(swung, drivers), chances, words, day)
     write_scenarios(sheets["scenarios"], scenario, x, options.blocks, all_cases, words, day)

@@ -12,11 +12,10 @@ from pricing.export.words import Words
 from pricing.export.workbook import Kind, Sheet
 from pricing.export.xlsx_inputs import Inputs
 from pricing.export.xlsx_options import Block
-from pricing.scenario import Scenario
+from pricing.scenario import CASES, Scenario
 from pricing.sensitivity import Chances, Driver
 from pricing.tco import Option, Tco
 
-CASES = ("base", "best", "worst")
 CASE_ROW = 4  # their names, which the switch on Summary is looked up in
 _FIRST = 2
 

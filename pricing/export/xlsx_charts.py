@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from pricing.export.drawing import LINE_COLOURS
 from pricing.export.grid import MONTH_ROW, TODAY, Row
 from pricing.export.words import Words
-from pricing.export.workbook import DIM, GREEN, LINE_COLOURS, RED, Workbook
+from pricing.export.workbook import DIM, GREEN, RED, Workbook
 from pricing.export.xlsx_options import Block
 
 _SMALL = {"size": 9, "color": DIM}

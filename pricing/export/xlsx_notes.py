@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 
@@ -11,7 +10,7 @@ from pricing.export.told import Told, told
 from pricing.export.words import Words
 from pricing.export.workbook import Sheet, shown_text
 from pricing.scenario import Scenario
-from pricing.scenario_file import dump_scenario
+from pricing.scenario_file import fingerprint
 from pricing.tables import PriceTable
 
 _PRICE_COLUMNS = (  # the source where the scenario's own prices have theirs
@@ -21,11 +20,6 @@ _PRICE_COLUMNS = (  # the source where the scenario's own prices have theirs
 
 
 _SOURCE, _RULE = 50, 100  # characters of a column
-
-
-def fingerprint(scenario: Scenario) -> str:
-    """sha256 of the scenario as TOML."""
-    return hashlib.sha256(dump_scenario(scenario).encode()).hexdigest()
 
 
 def write_prices(sheet: Sheet, scenario: Scenario, prices: PriceTable | None, words: Words, today: date) -> None:

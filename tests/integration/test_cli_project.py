@@ -97,6 +97,18 @@ def test_a_kept_run_lends_its_acceptance():
     assert "not both" in invoke("--model", "Llama-3.1-8B", "--run", run.id, "--k", 3).stderr
 
 
+def test_a_draft_beside_a_run_that_drafted_nothing_is_refused():
+    stats = {"runs": 1, "prompt_tokens": 10, "output_tokens": 31, "steps": 31, "drafted_steps": 0, "proposed": 0}
+    run = RunStore().save(
+        "generate", label="a run", settings={}, pair={}, environment={}, status="complete", stats=stats, document={},
+        traces={},
+    )  # fmt: skip
+    assert document("--model", "Llama-3.1-8B", "--run", run.id)["draft"] is None
+    done = invoke("--model", "Llama-3.1-8B", "--run", run.id, "--draft", "eagle")
+    assert done.exit_code == 2
+    assert f"run {run.id} drafted nothing" in " ".join(done.stderr.split())
+
+
 @pytest.mark.parametrize(
     ("args", "says"),
     [

@@ -12,10 +12,11 @@ from helpers.everything import everything
 from helpers.scenarios import scenario
 from typer.testing import CliRunner
 
-from app import cli, command
+from app import cli, cli_tco, command
 from pricing.export.told_moved import sentences
 from pricing.export.words import Words
 from pricing.moved import what_moved
+from pricing.scenario import CASES
 from pricing.scenario_file import save_scenario
 from pricing.sensitivity import monte_carlo, tornado
 from pricing.tco import tco
@@ -259,6 +260,100 @@ def test_the_busy_share_follows_from_demand(document):
     assert found["per_request"] == pytest.approx(8 * 2.49 / 36_000)
     same = document(*SPLIT, "--busy", 0.25)
     assert same["per_million_output"] == pytest.approx(found["per_million_output"])
+
+
+def test_the_command_offers_the_cases_that_there_are():
+    assert tuple(case.value for case in cli_tco.Case) == CASES
+
+
+def test_spare_replicas_are_on_top_and_make_all_less_busy(document):
+    found = document(*SPLIT, "--requests-per-second", 10, "--peak-factor", 2, "--busy-limit", 0.5,
+                     "--spare-replicas", 2)  # fmt: skip
+    assert (found["replicas"], found["busy_share"]) == (10, pytest.approx(0.2))
+    assert found["per_request"] == pytest.approx(10 * 2.49 / 36_000)
+    assert "8, and 2 spare" in " ".join(found["formula"])
+
+
+def test_the_fleet_is_the_one_of_a_scenario(document):
+    """The command's options and a scenario's numbers of the same work, on hours and a P95 target among them."""
+    made = scenario(
+        workload__peak_factor=3, workload__hours_on_share=0.5, serving__busy_limit=0.8, serving__p95_target_s=1.0,
+        serving__requests_at_once=2, serving__spare_replicas=1,
+    )  # fmt: skip
+    option = tco(made).option("rented", "speculative")
+    found = document(*SPLIT, "--requests-per-second", 10, "--peak-factor", 3, "--busy-limit", 0.8, "--p95-target", 1,
+                     "--requests-at-once", 2, "--spare-replicas", 1, "--billed-hours-share", 0.5)  # fmt: skip
+    month = option.monthly.iloc[0]
+    assert (found["replicas"], found["busy_share"]) == (month["replicas"], pytest.approx(month["busy_share"]))
+    assert found["per_month"] == pytest.approx(month["total"])
+    for name in ("per_million_input", "per_million_output", "blended_per_million", "per_request"):
+        assert found[name] == pytest.approx(getattr(option.tokens, name))
+
+
+def test_the_billed_share_of_hours_is_apart_from_the_busy_one(document):
+    """With the busy share of the billed hours given, half the hours make half a month's bill and the same token."""
+    whole, half = (document(*SPLIT, "--busy", 0.25, "--billed-hours-share", share) for share in (1, 0.5))
+    assert whole["per_month"] == pytest.approx(730 * 2.49)
+    assert half["per_month"] == pytest.approx(365 * 2.49)
+    assert half["per_million_output"] == whole["per_million_output"]
+    assert "so a token costs the same" in half["formula"][-1]
+    # From demand: one replica, 0.1 requests/s x 0.2 s; twice as busy in half the hours, so a token costs half.
+    whole, half = (document(*SPLIT, "--requests-per-second", 0.1, "--billed-hours-share", share) for share in (1, 0.5))
+    assert (whole["busy_share"], half["busy_share"]) == (pytest.approx(0.02), pytest.approx(0.04))
+    assert half["per_million_output"] == pytest.approx(whole["per_million_output"] / 2)
+    assert half["per_request"] * 0.1 * 3600 * 730 == pytest.approx(half["per_month"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "needs"),
+    [
+        ("--peak-factor", 2, "--requests-per-second"),
+        ("--busy-limit", 0.5, "--requests-per-second"),
+        ("--spare-replicas", 1, "--requests-per-second"),
+        ("--p95-target", 2, "--requests-per-second"),
+        ("--requests-at-once", 2, "--p95-target"),
+        ("--turns", 3, "--output-tokens"),
+        ("--cached-share", 0.3, "--input-tokens"),
+        ("--cached-cost-share", 0.3, "--cached-share"),
+    ],
+)
+def test_an_option_that_does_nothing_is_refused(invoke, option, value, needs):
+    result = invoke("cost", "--per-hour", 2, "--tokens-per-second", 100, option, value)
+    assert result.exit_code == command.BAD_INPUT
+    assert f"{option} does nothing without {needs}" in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--per-hour", 1e308, "--gpus", 10, "--tokens-per-second", 5],
+        ["--per-hour", 4, "--tokens-per-second", 1e-320],
+        ["--per-hour", 4, "--tokens-per-second", 1e-320, "--output-tokens", 5],
+        ["--per-hour", 1e-320, "--tokens-per-second", 1e10],
+        ["--per-hour", 1e300, "--tokens-per-second", 1, "--output-tokens", 1e10, "--requests-per-second", 1e-300],
+        ["--per-hour", 4, "--tokens-per-second", 5, "--output-tokens", 5, "--requests-per-second", 1e-323],
+    ],
+)
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["table", "json"])
+def test_what_floats_do_not_hold_is_never_shown(invoke, args, as_json):
+    result = invoke("cost", *args, *as_json)
+    assert result.exit_code == command.BAD_INPUT, result.stdout
+    assert "beyond what can be calculated" in " ".join(result.stderr.split())
+
+
+def test_both_fleets_have_their_formula(invoke):
+    shown = " ".join(
+        invoke(*SPLIT, "--requests-per-second", 10, "--plain-tokens-per-second", 1000).stdout.split()
+    )  # fmt: skip
+    assert "plain: replicas: 10 requests/s x 0.3 s" in shown
+    assert "speculative: replicas: 10 requests/s x 0.2 s" in shown
+    assert shown.count("a replica costs") == 1
+
+
+def test_a_target_that_no_fleet_keeps_is_said(invoke):
+    result = invoke(*SPLIT, "--requests-per-second", 10, "--p95-target", 0.1)
+    assert result.exit_code == command.BAD_INPUT
+    assert "at 2000 output tokens/s a request takes 0.2 s where it waits for nobody" in " ".join(result.stderr.split())
 
 
 def test_plain_and_speculative_stand_side_by_side_and_a_loss_is_one(invoke, document):

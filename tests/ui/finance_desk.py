@@ -60,6 +60,18 @@ def blocks_of(sheet):
             yield from blocks_of(card)
 
 
+def tables_of(value):
+    """All tables of a sheet, wherever they stand in it."""
+    if isinstance(value, dict):
+        if value.get("type") == "table":
+            yield value
+        for part in value.values():
+            yield from tables_of(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from tables_of(part)
+
+
 def texts(row):
     return [cell["t"] if isinstance(cell, dict) else cell for cell in row["cells"]]
 

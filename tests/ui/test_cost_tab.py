@@ -124,7 +124,7 @@ def test_a_number_opens_its_derivation_and_gives_the_keyboard_back(finance_serve
     panel = page.locator(".sv-why")
     assert page.inner_text(".sv-why-result") == figure
     told = panel.inner_text()
-    for part in ("round up(replicas_at_work", "workload.requests_per_day", "measured", "a log of October", "quoted"):
+    for part in ("round up (replicas_at_work", "workload.requests_per_day", "measured", "a log of October", "quoted"):
         assert part in told, part
     assert panel.get_attribute("role") == "dialog"
     assert page.evaluate("document.activeElement.closest('.sv-why') !== null")

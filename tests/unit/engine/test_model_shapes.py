@@ -117,7 +117,8 @@ def test_medusa_heads_are_read_together():
 
 
 LLAMA = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 4096,
-         "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256}  # fmt: skip
+         "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+         "vocab_size": 128256}  # fmt: skip
 
 
 def from_config(folder, config):
@@ -184,6 +185,14 @@ def test_a_decoder_of_a_family_nobody_knew_is_taken_by_its_fields(tmp_path):
 )
 def test_a_size_that_is_none_is_told_by_its_name(tmp_path, change, says):
     assert says in refusal(tmp_path, LLAMA | change)
+
+
+def test_a_gemma_config_that_leaves_its_tied_embedding_unsaid_has_the_published_count(tmp_path):
+    gemma = {"model_type": "gemma", "architectures": ["GemmaForCausalLM"], "hidden_size": 3072, "head_dim": 256,
+             "intermediate_size": 24576, "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 16,
+             "vocab_size": 256000}  # fmt: skip
+    assert from_config(tmp_path, gemma).shape.n_params == 8_537_680_896
+    assert from_config(tmp_path, gemma | {"tie_word_embeddings": False}).shape.lookup_params > 0
 
 
 def test_a_head_size_of_its_own_need_not_divide_the_hidden_size(tmp_path):

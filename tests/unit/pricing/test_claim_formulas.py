@@ -28,6 +28,12 @@ def test_the_formulas_are_those_of_the_engine(alpha, k):
         assert f.alpha_from_rate(rate, k) == pytest.approx(theory.alpha_from_accepted_share(rate, k), abs=1e-9)
 
 
+@pytest.mark.parametrize(("speedup", "share"), [(1.0, 0.0), (2.0, 0.5), (4.0, 0.75), (0.8, -0.25)])
+def test_a_saving_needs_the_speedup_that_saves_it(speedup, share):
+    assert f.saving(speedup) == pytest.approx(share)
+    assert f.needed_speedup(share) == pytest.approx(speedup)
+
+
 def test_a_block_accepts_no_fewer_tokens_than_one_by_one_and_no_more_than_any_test_can():
     p, q = (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3))
     found = [rule(p, q, 2) for rule in (f.accepted_token_by_token, f.accepted_by_block, f.accepted_at_most)]

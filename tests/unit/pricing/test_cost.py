@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pricing import PriceRow, Throughput, cost_table, format_usd, load_prices, saving_share, to_csv
+from pricing import PriceRow, Throughput, cost_table, format_unit_price, load_prices, saving_share, to_csv
 from pricing import usd_per_million_tokens as cost
 from pricing.tables import PriceTable
 
@@ -81,7 +81,7 @@ def test_what_is_not_a_number_or_too_large_for_one_has_no_meaning(bad):
     assert cost(2.49, 100, bad) is None
     assert saving_share(bad, 1) is None
     assert saving_share(1, bad) is None
-    assert format_usd(bad) == "n/a"
+    assert format_unit_price(bad, "USD") == "n/a"
     assert Throughput(bad, 2, "measured", "-").plain_tokens_per_second is None
 
 
@@ -89,7 +89,7 @@ def test_a_decimal_and_a_numpy_number_cost_what_the_float_costs():
     assert cost(Decimal("2.49"), np.float32(100), np.int64(1)) == cost(2.49, 100)
     assert type(cost(np.float64(2.49), 100)) is float
     assert saving_share(Decimal(10), 7.5) == pytest.approx(0.25)
-    assert format_usd(Decimal("6.916666")) == "$6.917"
+    assert format_unit_price(Decimal("6.916666"), "USD") == "$6.917"
 
 
 @pytest.mark.parametrize("busy", [math.nan, 2, -1, 0, None, True, "0.5", HUGE, HUGER])
@@ -154,7 +154,7 @@ def test_the_saving_is_one_minus_the_ratio_and_a_loss_is_negative():
     ],
 )
 def test_money_is_shown_with_four_digits_and_a_tiny_price_never_as_zero(value, text):
-    assert format_usd(value) == text
+    assert format_unit_price(value, "USD") == text
 
 
 def test_the_cost_of_25_tokens_is_not_rounded_away():
@@ -162,12 +162,12 @@ def test_the_cost_of_25_tokens_is_not_rounded_away():
     per_million = cost(0.036, 1000)
     assert per_million == pytest.approx(0.01)
     assert per_million * 25 / 1e6 == pytest.approx(2.5e-7, rel=1e-12)
-    assert format_usd(per_million * 25 / 1e6) == "<$0.000001"
+    assert format_unit_price(per_million * 25 / 1e6, "USD") == "<$0.000001"
 
 
 @given(st.floats(min_value=1e-300, max_value=1e12))
 def test_no_positive_price_is_ever_shown_as_zero(value):
-    assert any(digit in format_usd(value) for digit in "123456789")
+    assert any(digit in format_unit_price(value, "USD") for digit in "123456789")
 
 
 def test_the_whole_instance_price_meets_the_throughput_of_all_its_replicas():

@@ -1,6 +1,7 @@
 """`pricing` stands by itself: whoever audits it reads it and these libraries, and nothing else of ours."""
 
 import ast
+import subprocess
 import sys
 from pathlib import Path
 
@@ -28,6 +29,15 @@ def foreign(source):
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_a_module_imports_the_standard_library_and_the_few_that_are_named(file):
     assert foreign(file.read_text(encoding="utf-8")) == set()
+
+
+@pytest.mark.parametrize(
+    "module", ["pricing", "pricing.scenario_file", "pricing.export.tco_csv", "pricing.export.html"]
+)
+def test_only_a_workbook_loads_what_writes_workbooks(module):
+    """In a process of its own, as tests before this one have loaded it."""
+    check = f"import sys, {module}; sys.exit('xlsxwriter' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 
 def test_the_check_sees_an_import_inside_a_function():

@@ -5,6 +5,7 @@ from helpers.scenarios import BY_HAND, scenario
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pricing.scenario import CASES
 from pricing.scenario_file import (
     ScenarioError,
     dump_scenario,
@@ -65,6 +66,10 @@ def test_lines_and_quotes_in_a_text_survive():
         ({"serving__gpus_per_replica": 1.5}, "a whole number"),
         ({"serving__busy_limit": 0}, "above 0"),
         ({"years": 6}, "years: 6 must be at most 5"),
+        ({"years": True}, "years: true (yes or no) is not a whole number"),
+        ({"years": "3"}, "years: '3' is not a whole number"),
+        ({"worst": {"workload.peak_factor": True}}, "worst.workload.peak_factor: true (yes or no) is not a number"),
+        ({"best": {"workload.peak_factor": "3"}}, "'3' is not a number"),
         ({"years": 0}, "years: 0 must be at least 1"),
         ({"years": 2.5}, "years: 2.5 is not a whole number"),
         ({"years": "three"}, "years: 'three' is not a whole number"),
@@ -121,7 +126,7 @@ def test_every_fault_is_told_at_once():
     assert len(str(error.value).splitlines()) == 3
 
 
-@pytest.mark.parametrize("text", ["name = ", "a" * 2, "[[", "x = " + "[" * 100_000])
+@pytest.mark.parametrize("text", ["name = ", "a" * 2, "[[", "x = " + "[" * 100_000, "x = " + "9" * 5000])
 def test_what_is_no_toml_is_said_so(text):
     with pytest.raises(ScenarioError, match="is not TOML"):
         parse_scenario(text, "a.toml")
@@ -215,3 +220,10 @@ def test_each_number_knows_what_it_may_be():
         with pytest.raises(ValueError, match="no number called"):
             made.bounds(path)
     assert made.bounds("name") is None
+
+
+def test_a_case_is_the_scenario_with_that_cases_numbers():
+    made = scenario(best={"workload.peak_factor": 1.5}, worst={"workload.peak_factor": 4})
+    assert made.in_case("base") is made
+    assert [made.in_case(case).workload.peak_factor.value for case in CASES] == [2, 1.5, 4]
+    assert scenario().in_case("worst") == scenario()

@@ -1,8 +1,7 @@
 """Every number says why it is what it is, and what it says is true."""
 
-import math
-
 import pytest
+from helpers.derivation import evaluated
 from helpers.scenarios import scenario
 
 from pricing.tco import tco
@@ -47,16 +46,7 @@ def test_each_formula_gives_the_number_beside_it(option):
     told = 0
     for step in found.steps.values():
         if step.formula:
-            formula = step.formula
-            for name in sorted(step.uses, key=len, reverse=True):
-                formula = formula.replace(name, f"V[{name!r}]") if "." in name else formula
-            scope = {
-                "V": values,
-                "ceil": lambda n: math.ceil(n - 1e-9),
-                "floor": lambda n: math.floor(n + 1e-9),
-                **{k: v for k, v in values.items() if "." not in k},
-            }
-            assert eval(formula, scope) == pytest.approx(step.value), step.name
+            assert evaluated(step, values) == pytest.approx(step.value), step.name
             told += 1
     assert told >= 5
     assert found.steps["total"].value == option.total
