@@ -9,7 +9,7 @@ import pandas as pd
 
 from pricing.columns import Array, Numbers, ceiling
 from pricing.demand import HOURS_PER_MONTH, Demand
-from pricing.scenario import Cloud, Owned
+from pricing.scenario_options import Cloud, Owned
 
 # Lines of a bill in the order in which they are shown. Running costs are paid at a month's end; "capex" (servers, their
 # network and installation) at its beginning; "residual" is money back: sold at a replacement, or at the end.

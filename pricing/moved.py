@@ -11,7 +11,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from pricing.figure import Figure
-from pricing.scenario import Arm, Cloud, CloudPart, Scenario
+from pricing.scenario import Arm, Scenario
+from pricing.scenario_options import Cloud, CloudPart
 from pricing.sensitivity import total_of, totals_of
 
 Kind = Literal["number", "term", "commitment", "fleet", "curve", "text", "option"]

@@ -14,7 +14,8 @@ from decimal import Decimal
 
 from pricing.fx import Rate, RateError, Rates
 from pricing.rows import PriceRow
-from pricing.scenario import CloudPart, Scenario
+from pricing.scenario import Scenario
+from pricing.scenario_options import CloudPart
 from pricing.tables import PriceTable
 
 _FEWEST_DECIMALS = 2

@@ -13,7 +13,8 @@ from pricing.bill import RUNNING, TAXED
 from pricing.columns import Numbers
 from pricing.demand import demand, first
 from pricing.figure import Figure
-from pricing.scenario import Arm, Cloud, Owned, Scenario
+from pricing.scenario import Arm, Scenario
+from pricing.scenario_options import Cloud, Owned
 from pricing.service_level import busy_limit
 from pricing.tco import Costed, Tco, cost_options
 from pricing.tokens import FORMULAS

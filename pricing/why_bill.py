@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pricing.bill import dealt_out
 from pricing.columns import column
 from pricing.demand import first
-from pricing.scenario import Api, Cloud, Owned, Scenario
+from pricing.scenario import Scenario
+from pricing.scenario_options import Api, Cloud, Owned
 from pricing.tco import Costed
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*(?:\.[A-Za-z_0-9]+)*")

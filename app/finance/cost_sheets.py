@@ -11,7 +11,8 @@ from app.finance.form_view import fault_lines
 from app.finance.load_curve import LoadLine
 from pricing import Exchange
 from pricing.demand import service_levels
-from pricing.scenario import Api, Cloud, Owned, Scenario
+from pricing.scenario import Scenario
+from pricing.scenario_options import Api, Cloud, Owned
 from pricing.tco import Option, Tco
 from pricing.tokens import TokenCosts
 

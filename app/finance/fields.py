@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from app.catalogue import Words
 from app.finance.shown import symbol
-from pricing.scenario import Cloud, CloudPart, Owned, Scenario
+from pricing.scenario import Scenario
+from pricing.scenario_options import Cloud, CloudPart, Owned
 
 # By the last part of a path: the unit's name in the catalogues. {m} in a unit is the currency's sign. The units with
 # "percent" in them are of shares, which people read and write as percentages.

@@ -10,7 +10,8 @@ from app.finance.edits import to_shown
 from app.finance.fields import Driver
 from app.finance.shown import exact, symbol
 from pricing.figure import Figure
-from pricing.scenario import CASES, Api, Cloud, Owned, Scenario
+from pricing.scenario import CASES, Scenario
+from pricing.scenario_options import Api, Cloud, Owned
 
 SAYS = (
     "all_numbers", "all_numbers_info", "close", "col_value", "col_label", "col_source", "col_low", "col_high",
