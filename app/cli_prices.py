@@ -73,7 +73,13 @@ def import_file(
     close_gone: CloseOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Contract prices from a file: how it was read and what would change; --accept takes them over."""
+    """Contract prices from a file: how it was read and what would change; --accept takes them over.
+
+    Columns: provider, instance, gpu, gpu_count, commitment (on_demand, spot, reserved_1yr, reserved_3yr,
+    capacity_block, ...) and price, of an instance for an hour; as_of and currency, unless --as-of and --currency say
+    them; and, if you like, region, gpu_mem_gb, valid_until, source_url, evidence, notes. No other column is skipped, as
+    it may change the price.
+    """
     from app import price_commands, price_rates
 
     with price_rates.sentences():

@@ -87,8 +87,16 @@ def _rate(text: str, side: Side, day: date, source: str) -> Rate:
 
 
 def _read(path: Path) -> bytes:
-    with path.open("rb") as stream:
-        return stream.read(tcmb.MAX_BYTES + 1)
+    from engine import EngineError
+
+    try:
+        with path.open("rb") as stream:
+            return stream.read(tcmb.MAX_BYTES + 1)
+    except OSError as error:
+        raise EngineError(
+            f"the TCMB bulletin {path} cannot be read ({error.strerror}); it is the XML file of a day's exchange rates "
+            "that the Turkish central bank publishes, as today.xml"
+        ) from None
 
 
 def shown_in(table: PriceTable, to: Exchange | None) -> list[dict[str, Any] | None]:
@@ -132,4 +140,6 @@ def sentences() -> Iterator[None]:
             if len(error.faults) > 1:
                 for fault in error.faults:
                     terminal.note(str(fault))
+                told = f"{error.file} has {len(error.faults)} faults, listed above; nothing of it was taken"
+                raise EngineError(told) from None
             raise

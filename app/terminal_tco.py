@@ -1,6 +1,8 @@
 """How the command line shows a total cost: the answer, tables, ranges, and where the numbers come from."""
 
+import re
 from collections.abc import Sequence
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
@@ -15,6 +17,7 @@ from pricing.export.report import make_report
 from pricing.export.told import told
 from pricing.export.words import Words
 
+_LETTER = re.compile(r"[^\W\d_]")
 WIDE = 200  # characters, where no terminal says how wide it is
 
 
@@ -29,7 +32,7 @@ def show(found: Found, drawn: Drawn | None, prices: PriceTable, to: Exchange | N
     for i, said in enumerate(report.headline):
         bad = report.loss and i == 1
         terminal.out.print(printable(said), style="red bold" if bad else "bold" if i == 0 else "")
-    _options(report.options)
+    _options(report.options, words)
     if report.speculation is not None:
         _table(report.speculation)
     if report.break_even is not None:
@@ -55,28 +58,46 @@ def printable(text: str) -> Text:
 
 
 def _rows(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], right: int = 1) -> None:
-    table = Table(title=Text(title), title_style="dim", title_justify="left")
-    for i, head in enumerate(heads):
-        number = i >= right
-        # Heads may be folded, numbers never: half of one reads as another.
-        least = max((len(row[i]) for row in rows), default=1) if number else 12
-        table.add_column(Text(head), justify="right" if number else "left", overflow="fold", min_width=least)
-    for row in rows:
-        table.add_row(*map(printable, row))
+    """In as many tables as it takes to fit, the first column in each."""
     # A pipe has no width to keep to.
     out = terminal.out if terminal.out.is_terminal else Console(file=terminal.out.file, width=WIDE, highlight=False)
-    out.print(table)
+    least = [_least([head, *(row[i] for row in rows)], i >= right) for i, head in enumerate(heads)]
+    for n, columns in enumerate(_fitting(least, out.width)):
+        table = Table(title=Text(title if n == 0 else f"{title} …"), title_style="dim", title_justify="left")
+        for i in columns:
+            side: Literal["right", "left"] = "right" if i >= right else "left"
+            table.add_column(Text(heads[i]), justify=side, overflow="fold", min_width=least[i])
+        for row in rows:
+            table.add_row(*(printable(row[i]) for i in columns))
+        out.print(table)
+
+
+def _least(texts: Sequence[str], number: bool) -> int:
+    """A column's least width: a text is folded between words, a number never, for half of one reads as another."""
+    words = [word for text in texts for word in ([text] if number and not _LETTER.search(text) else text.split())]
+    longest = max(map(len, words), default=1)
+    return longest if number else max(12, min(longest, 20))
+
+
+def _fitting(least: Sequence[int], width: int) -> list[list[int]]:
+    """The columns of each table: as many as the width holds, beside the first."""
+    tables = [[0]]
+    for i in range(1, len(least)):
+        if len(tables[-1]) > 1 and sum(least[j] + 3 for j in [*tables[-1], i]) + 1 > width:
+            tables.append([0])
+        tables[-1].append(i)
+    return tables
 
 
 def _table(shown: Told) -> None:
     _rows(shown.title, shown.heads, shown.rows, min(shown.right, len(shown.heads)))
 
 
-def _options(shown: Told) -> None:
+def _options(shown: Told, words: Words) -> None:
     """In two tables: what it costs and with how many machines, and what a token and a request cost."""
-    for columns in ((0, 1, 2, 7, 8), (0, 3, 4, 5, 6)):
+    for title, columns in ((shown.title, (0, 1, 2, 7, 8)), (words("tco.units"), (0, 3, 4, 5, 6))):
         rows = [[row[i] for i in columns] for row in shown.rows]
-        _rows(shown.title, [shown.heads[i] for i in columns], rows)
+        _rows(title, [shown.heads[i] for i in columns], rows)
 
 
 def _converted(found: Found, to: Exchange, words: Words) -> None:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 
 def faults(error: ValidationError) -> list[tuple[str, str]]:
-    """(path, sentence) of each; what only follows from another fault is left out."""
+    """(path, sentence) of each, entries that there are not first; what only follows from another fault is left out."""
     found = [(".".join(str(step) for step in e["loc"]), e) for e in error.errors()]
     # A list with a faulty entry is also said to be too short.
     first = [
@@ -18,7 +18,28 @@ def faults(error: ValidationError) -> list[tuple[str, str]]:
         for path, e in found
         if not (e["type"] == "too_short" and any(other.startswith(f"{path}.") for other, _ in found))
     ]
-    return [(path, sentence(e)) for path, e in first]
+    meant = _meant(first)
+    told = [
+        (path, f"there is no such entry; the nearest is {meant[path].rsplit('.', 1)[-1]}" if path in meant else sentence(e))
+        for path, e in sorted(first, key=lambda one: one[1]["type"] != "extra_forbidden")
+    ]
+    return [(path, said) for path, said in told if path not in meant.values()]
+
+
+def _meant(found: list[tuple[str, Any]]) -> dict[str, str]:
+    """Misspelt entries and the missing one beside each that it was meant for."""
+    meant: dict[str, str] = {}
+    for path in (path for path, e in found if e["type"] == "extra_forbidden"):
+        beside = path.rpartition(".")[0]
+        missing = [
+            other
+            for other, e in found
+            if e["type"] == "missing" and other.rpartition(".")[0] == beside and other not in meant.values()
+        ]
+        near = difflib.get_close_matches(path, missing, 1, cutoff=0.8)
+        if near:
+            meant[path] = near[0]
+    return meant
 
 
 def sentence(error: Any) -> str:

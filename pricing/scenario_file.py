@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -59,8 +60,18 @@ def parse_scenario(text: str, name: str = "the scenario") -> Scenario:
         given = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is a ValueError too
         told = "a number in it is too long" if "int_max_str_digits" in str(error) else str(error)
+        told += _comma_at(text, str(error))
         raise ScenarioError(f"{name} is not TOML: {told}") from error
     return scenario_from(given, name)
+
+
+def _comma_at(text: str, told: str) -> str:
+    """A hint where the line that TOML stumbled over has a decimal comma; else nothing."""
+    at = re.search(r"at line (\d+)", told)
+    lines = text.splitlines()
+    line = lines[int(at[1]) - 1] if at and int(at[1]) <= len(lines) else ""
+    comma = re.search(r"=\s*[+-]?(\d+),(\d+)\b", line)
+    return f"; write {comma[1]}.{comma[2]} with a point, not {comma[1]},{comma[2]}" if comma else ""
 
 
 def scenario_from(given: Mapping[str, Any], name: str = "the scenario") -> Scenario:

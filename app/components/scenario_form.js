@@ -257,7 +257,8 @@ function showAll() {
 function update() {
   const given = props.value;
   if (!given || !given.id) { if (!v) form.textContent = ""; return; }
-  if (given.groups) {
+  // A tab that comes into sight may hand over once more what this form was drawn from; since then it was edited.
+  if (given.groups && (!v || given.id !== v.id)) {
     v = given;
     draw();
   }

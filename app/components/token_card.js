@@ -12,7 +12,7 @@ function pair(u, a) {
 // Why a proposal stands or fell, in the words of the verifier that judged it.
 function rule(info, greedy, verifier) {
   const t = info.token, accepted = info.kind === "accepted", proposals = info.step.proposals;
-  if (info.kind !== "accepted" && info.kind !== "rejected") return say("rule_" + info.kind);
+  if (info.kind !== "accepted" && info.kind !== "rejected") return say("rule_" + info.kind + (info.kind === "bonus" && info.step.tree ? "_tree" : ""));
   if (greedy) return accepted ? L.rule_same : t.fate === "unreached" ? L.rule_after : L.rule_other;
   if (verifier === "typical") return accepted ? L.rule_typical_accepted : t.accept < 1 ? L.rule_typical_rejected : L.rule_typical_other;
   const tree = info.step.tree;

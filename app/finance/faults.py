@@ -53,6 +53,7 @@ _SAID: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     (r"(.*) is not a text; .*", "fault_text", ("name",)),
     (r"(.*) is not a (?:list|table).*", "fault_shape", ("name",)),
     (r"Field required|it is missing", "fault_missing", ()),
+    (r"there is no such entry; the nearest is (.*)", "fault_extra_near", ("near",)),
     (r"Extra inputs are not permitted|there is no such entry; .*", "fault_extra", ()),
 )  # fmt: skip
 
@@ -101,7 +102,9 @@ def file_told(message: str, words: Words) -> str:
         first = words("load_fault", file=file, place=place(path, words), fault=told(sentence, path, words))
     else:
         first = words("load_refused", fault=first)
-    return f"{first} {words('load_more', n=len(more))}" if more else first
+    if not more:
+        return first
+    return f"{first} {words('load_more_one') if len(more) == 1 else words('load_more', n=len(more))}"
 
 
 def _said(name: str, text: str, path: str, words: Words) -> str:

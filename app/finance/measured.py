@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,14 +16,15 @@ from pricing.scenario import Scenario
 
 @dataclass(frozen=True)
 class Taken:
-    """scenario: with the measured speeds. told: what was taken, and what a reader must know of it."""
+    """scenario: with what was taken. told: what that is, and what a reader must know of it."""
 
     scenario: Scenario
     told: str
 
 
 def take(scenario: Scenario, session: Session, words: Words) -> Taken:
-    """Raises ValueError with a sentence where there is nothing to take."""
+    """The speeds as they are where the run was of the scenario's own model and machine; of another's, only how much
+    faster drafts made it. Raises ValueError with a sentence where there is nothing to take."""
     run = session.run
     fast, plain = run.compared() if run is not None and run.speculative.steps else (None, None)
     if run is None or plain is None or plain.decode_tokens_per_second is None or not plain.ttft_s:
@@ -30,6 +32,8 @@ def take(scenario: Scenario, session: Session, words: Words) -> Taken:
     arms = {"plain": plain}
     if run.drafts and fast is not None and fast.decode_tokens_per_second is not None and fast.ttft_s:
         arms["speculative"] = fast
+    if not _alike(scenario, run):
+        return _ratio(scenario, run, arms, words)
     whole = scenario.model_dump()
     for arm, stats in arms.items():
         whole["serving"][arm] = {
@@ -50,6 +54,67 @@ def take(scenario: Scenario, session: Session, words: Words) -> Taken:
     if run.lossy:
         told.append(words("take_lossy"))
     return Taken(Scenario.model_validate(whole), " ".join(told))
+
+
+def _ratio(scenario: Scenario, run: Run, arms: dict[str, Any], words: Words) -> Taken:
+    """The scenario's plain speeds stay; its speculative writing speed is plain times what was measured."""
+    serving, fast = scenario.serving, arms.get("speculative")
+    known = {
+        "measured": _model(run), "hardware": run.hardware, "model": serving.model, "gpu": serving.gpu,
+        "n": number(serving.gpus_per_replica.value, words),
+    }  # fmt: skip
+    if fast is None or not fast.drafted_steps:
+        raise ValueError(words("take_none_alike", **known))
+    ratio = fast.decode_tokens_per_second / arms["plain"].decode_tokens_per_second
+    said = number(ratio, words, 3)
+    whole = scenario.model_dump()
+    whole["serving"]["speculative"]["output_tokens_per_second"] = {
+        "value": float(f"{serving.plain.output_tokens_per_second.value * ratio:.6g}"),
+        "label": "projected",
+        "source": words("take_source_ratio", ratio=said, run=_source(run, fast, words)),
+    }
+    told = [words("take_ratio", ratio=said, **known)] + ([words("take_lossy")] if run.lossy else [])
+    return Taken(Scenario.model_validate(whole), " ".join(told))
+
+
+def _model(run: Run) -> str:
+    return run.where.split(" · ")[0]
+
+
+def _alike(scenario: Scenario, run: Run) -> bool:
+    """Whether the run was of the scenario's model on one machine such as it has."""
+    serving = scenario.serving
+    if _name(_model(run)) != _name(serving.model) or serving.gpus_per_replica.value != 1:
+        return False
+    return _same_gpu(serving.gpu, run.hardware)
+
+
+def _name(model: str) -> list[str]:
+    """A model's name without its owner and without what its weights were trained for: that changes no speed."""
+    parts = re.findall(r"[a-z0-9.]+", model.rsplit("/", 1)[-1].casefold())
+    return [part for part in parts if part not in ("instruct", "chat", "it", "base", "hf")]
+
+
+# What names of one GPU differ in, from a price list to its driver: "NVIDIA H100 80GB HBM3" is "H100 SXM".
+_SELLERS = {"nvidia", "amd", "instinct", "geforce", "tesla", "hgx"}
+_FORMS = {"sxm", "pcie", "nvl"}
+
+
+def _same_gpu(one: str, other: str) -> bool:
+    """The same chip; its form and its memory the same where both names have them."""
+    if one.casefold() == other.casefold():
+        return True
+    (chip, form, memory), (chip_too, form_too, memory_too) = _gpu(one), _gpu(other)
+    same = chip == chip_too and bool(chip)
+    return same and not (form and form_too and form != form_too) and not (memory and memory_too and memory != memory_too)
+
+
+def _gpu(name: str) -> tuple[set[str], set[str], set[str]]:
+    parts = set(re.findall(r"[a-z0-9]+", re.sub(r"sxm\d", "sxm", name.casefold())))
+    memory = {part for part in parts if re.fullmatch(r"\d+gb", part)}
+    stacks = {part for part in parts if part.startswith("hbm")}
+    form = parts & _FORMS or ({"sxm"} if stacks else set())
+    return parts - memory - stacks - form - _SELLERS, form, memory
 
 
 def rows(session: Session | None) -> list[dict[str, object]]:
@@ -73,8 +138,9 @@ def rows(session: Session | None) -> list[dict[str, object]]:
 
 def _figure(value: float, run: Run, stats: Any, words: Words) -> dict[str, Any]:
     """Six digits: more than a clock can tell."""
+    return {"value": float(f"{value:.6g}"), "label": "measured", "source": _source(run, stats, words)}
+
+
+def _source(run: Run, stats: Any, words: Words) -> str:
     how = words.name("drafter", run.drafter)
-    source = words(
-        "take_source", where=run.where, how=how, k=run.k, tokens=stats.output_tokens, prompt=run.prompt_tokens
-    )
-    return {"value": float(f"{value:.6g}"), "label": "measured", "source": source}
+    return words("take_source", where=run.where, how=how, k=run.k, tokens=stats.output_tokens, prompt=run.prompt_tokens)

@@ -50,6 +50,8 @@ def worth(name: str, choice: Choice, scenario: Scenario, words: Words) -> str:
         return words("worth_unsettled", **known)
     if choice.payback_weeks == 0:
         return words("worth_at_once", **known)
+    if choice.payback_weeks < 1:
+        return words("worth_within_week", **known)
     return words("worth_gain", **known, weeks=shown.number(choice.payback_weeks, words, 3))
 
 
@@ -114,7 +116,9 @@ def _speculation(name: str, choice: Choice, now: Now, words: Words) -> list[Any]
 def weeks_of(weeks: float | None, words: Words) -> str:
     if weeks is None:
         return words("payback_never")
-    return words("payback_none") if weeks == 0 else shown.number(weeks, words, 3)
+    if weeks < 1:
+        return words("payback_none" if weeks == 0 else "payback_under")
+    return shown.number(weeks, words, 3)
 
 
 def irr_of(choice: Choice, words: Words, decimals: int = 1) -> str:
@@ -252,4 +256,6 @@ def years(now: Now, name: str, arm: Arm, words: Words) -> dict[str, Any]:
 
 
 def _quantity(name: str, value: float, words: Words) -> str:
-    return shown.percent(value, words, 0) if name == "busy_share" else shown.number(value, words, 6)
+    if name == "busy_share":
+        return shown.percent(value, words, 0)
+    return shown.number(value, words, 6) if name == "requests" else shown.number(round(value, 1), words, 12)

@@ -36,7 +36,7 @@ def of_choice(now: Now, choice: Choice, figure: str, words: Words) -> Record:
     else:
         discounted = figure == "discounted_payback_weeks"
         record.value = weeks_of(getattr(choice, figure), words)
-        if getattr(choice, figure):
+        if (getattr(choice, figure) or 0) >= 1:
             record.value += f" {words('unit_weeks')}"
         _payback(record, now, choice, discounted, words)
     if figure in ("npv", "discounted_payback_weeks"):

@@ -79,7 +79,7 @@ def check_claim(
         _projection(limits, projected),
         _finding("published", limits, "no speed-up to compare with published ones"),
     )
-    decision = decide("own", findings, left_open=_left_open(claim, known, limits))
+    decision = decide("own", findings, left_open=_left_open(claim, known, limits, bound))
     if decision.verdict == "plausible":
         closest = _tightest([limit for limit in limits if limit.passed is not None])
         held = f", with weights in {projected.chosen}" if projected is not None and projected.chosen else ""
@@ -98,13 +98,16 @@ def _for_limits(figure: Given | None) -> Given | None:
     return replace(figure, half=ROUNDED_TO * figure.value) if figure is not None and entered else figure
 
 
-def _left_open(claim: ClaimInput, known: Implied, limits: Sequence[Limit]) -> str:
-    """What was claimed and met no limit, in words; "" where all did."""
+def _left_open(claim: ClaimInput, known: Implied, limits: Sequence[Limit], bound: Bound | None) -> str:
+    """What was claimed and met no limit, in words; "" where all did. What arithmetic allows as many requests at once as
+    it takes is no limit for a speed that does not say of how many it is: most of it fits no memory."""
     held = {limit.of for limit in limits if limit.passed is not None}
     speed = known.figures.get("tokens_per_second")
     left = []
     if speed is not None and "tokens/s" not in held:
         left.append(f"{speed.digits} tokens/s")
+    elif speed is not None and claim.batch is None and bound is not None:
+        left.append(f"{rounded(speed.value)} tokens/s at an unsaid number of requests at once")
     elif speed is None and (cost := claim.given("usd_per_million")) is not None:
         left.append(str(cost))
     if "speedup" in known.figures and "speed-up" not in held:

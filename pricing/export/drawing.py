@@ -125,6 +125,8 @@ def waterfall(before: Option, after: Option, currency: Currency, words: Words) -
     slot = (WIDTH - _LEFT) / (len(steps) + 2)
     bar = slot * 0.68
 
+    start, moves, last = words.steps(levels, currency)
+
     def put(i: int, low: float, high: float, role: Role, name: str, shown: str) -> None:
         x = _LEFT + slot * i + (slot - bar) / 2
         drawing.bars.append(Bar(x, scale.y(high), bar, max(scale.y(low) - scale.y(high), 0.75), role))
@@ -132,13 +134,10 @@ def waterfall(before: Option, after: Option, currency: Currency, words: Words) -
             drawing.labels.append(Label(x + bar / 2, scale.y(scale.low) + 12 + 10 * part, text, "middle"))
         drawing.labels.append(Label(x + bar / 2, scale.y(high) - 3, shown, "middle"))
 
-    put(0, 0.0, before.total, "whole", words("arm.plain"), words.short_money(before.total, currency))
+    put(0, 0.0, before.total, "whole", words("arm.plain"), start)
     for i, (line, change) in enumerate(steps, 1):
         low, high = sorted((levels[i - 1], levels[i]))
-        sign = "+" if change > 0 else ""
-        shown = sign + words.short_money(change, currency)
-        put(i, low, high, "costs" if change > 0 else "saves", words(f"line.{line}"), shown)
-    last = words.short_money(after.total, currency)
+        put(i, low, high, "costs" if change > 0 else "saves", words(f"line.{line}"), moves[i - 1])
     put(len(steps) + 1, 0.0, after.total, "whole", words("arm.speculative"), last)
     y = HEIGHT - 4
     for x, role, key in ((0.0, "saves", "summary.saves"), (110.0, "costs", "summary.costs")):

@@ -10,7 +10,7 @@ from pricing.break_even import MOST_TIMES, break_evens
 from pricing.demand import service_levels
 from pricing.export.drawing import Drawing, cumulative, waterfall
 from pricing.export.provenance import counted, told_matches, told_rates
-from pricing.export.told import Told, told
+from pricing.export.told import Conditions, Told, conditions, told
 from pricing.export.words import Language, Words
 from pricing.scenario import Case, Scenario
 from pricing.scenario_file import fingerprint
@@ -19,8 +19,7 @@ from pricing.tables import PriceTable
 from pricing.tco import Choice, Option, Tco, tco
 
 # More would not go on the page; how many more there are is said.
-MOST_ASSUMED, MOST_EXCLUDED, MOST_CONDITIONS, MOST_OPTIONS = 14, 8, 14, 9
-_TELLING = ("_tokens_per_second", "per_gpu_hour", ".price", "requests_per_day", "busy_limit", "_per_million")
+MOST_ASSUMED, MOST_EXCLUDED, MOST_OPTIONS = 14, 8, 9
 _LONGEST = 110  # characters of a source or an exclusion
 
 
@@ -70,7 +69,7 @@ def make_report(
     used = scenario.in_case(case)
     found = tco(used)
     ends = (scenario.in_case("best"), scenario.in_case("worst"))
-    totals = [found, *(tco(end) for end in ends if end is not scenario)]
+    totals = [tco(end) for end in ends] if any(end is not scenario for end in ends) else []
     at = exported_at or datetime.now().astimezone()
     best = min((o for o in found.options if o.arm == "speculative"), key=lambda o: o.npv_of_cost, default=None)
     choice = next((c for c in found.speculation if best is not None and c.option == best.title), None)
@@ -79,6 +78,8 @@ def make_report(
     if best is not None:
         drawings.append(waterfall(found.option(best.name, "plain"), best, used.currency, words))
     term = words.term(scenario.years)
+    telling = best or found.options[0]
+    hangs = conditions(used, telling.name, telling.arm, words)
     names, day = words(f"case.{case}"), words.day(at.date())
     return Report(
         language=language,
@@ -90,8 +91,8 @@ def make_report(
         options=_options(found, words),
         speculation=_speculation(found, words),
         break_even=_break_even(found, words),
-        conditions=_conditions(used, told_matches(used, prices, at.date(), words), words),
-        assumed=_assumed(used, words),
+        conditions=_conditions(used, hangs, told_matches(used, prices, at.date(), words), words),
+        assumed=_assumed(used, hangs, words),
         excluded_title=words("assumptions.excluded"),
         excluded=_excluded(used, words),
         drawings=tuple(drawings),
@@ -107,10 +108,11 @@ def _headline(
     found: Tco,
     best: Option | None,
     choice: Choice | None,
-    totals: Sequence[Tco],
+    cases: Sequence[Tco],
     chances: Sequence[Chances],
     words: Words,
 ) -> tuple[str, ...]:
+    """cases: the best and the worst, in this order; none where the scenario names neither."""
     currency, cheapest = found.scenario.currency, found.options[0]
 
     def money(value: float) -> str:
@@ -128,16 +130,18 @@ def _headline(
         said.append(words(key, option=best.name, saving=money(abs(choice.saving)), share=share, npv=money(choice.npv)))
         if choice.verdict == "gain":
             weeks = choice.payback_weeks
-            key = "report.payback" if weeks else "report.no_advance" if weeks == 0 else "report.never"
-            said.append(words(key, weeks=words.number(weeks, 1), irr=words.rate(choice.irr)))
+            key = "report.never" if weeks is None else "report.no_advance" if weeks == 0 else "report.payback"
+            if weeks is not None and 0 < weeks < 1:
+                key = "report.payback_soon"
+            said.append(words(key, weeks=words.weeks(weeks), irr=words.rate(choice.irr)))
         drawn = next((c for c in chances if c.option == best.title), None)
         if drawn is not None:
             held = {"low": money(drawn.p05), "high": money(drawn.p95)}
             said.append(words("report.chances", option=_title(best, words), draws=len(drawn.totals), **held))
-        if len(totals) > 1:
-            ends = [t.option(best.name, best.arm).total for t in totals]
-            said.append(words("report.range", option=_title(best, words), low=money(min(ends)), high=money(max(ends))))
-    if len(totals) == 1 and not chances:
+        if cases:
+            first, last = (money(case.option(best.name, best.arm).total) for case in cases)
+            said.append(words("report.range", option=_title(best, words), best=first, worst=last))
+    if not cases and not chances:
         said.append(words("report.no_range"))
     owed = [f"{_title(o, words)}: {money(o.beyond_term)}" for o in found.options if o.beyond_term > 0]
     if owed:
@@ -180,8 +184,8 @@ def _speculation(found: Tco, words: Words) -> Table | None:
         verdict = words(f"summary.{choice.verdict}")
         rows.append(
             (option.name, words.money(choice.saving, currency, 0), words.share(choice.saving_share),
-             words.money(choice.npv, currency, 0), words.rate(choice.irr), words.number(choice.payback_weeks, 1),
-             words.number(choice.discounted_payback_weeks, 1), verdict)
+             words.money(choice.npv, currency, 0), words.rate(choice.irr), words.weeks(choice.payback_weeks),
+             words.weeks(choice.discounted_payback_weeks), verdict)
         )  # fmt: skip
     keys = ("saving", "share", "npv", "irr", "payback_head", "discounted_head", "verdict")
     heads = (words("summary.option"), *(words(f"summary.{key}") for key in keys))
@@ -215,7 +219,7 @@ def shown_value(number: Told, words: Words) -> str:
     return f"{text} {number.unit}"
 
 
-def _conditions(scenario: Scenario, matches: Mapping[str, str], words: Words) -> Table:
+def _conditions(scenario: Scenario, hangs: Conditions, matches: Mapping[str, str], words: Words) -> Table:
     """What the answer hangs on most, with labels and sources; of a rented price also whether it is in the table."""
     serving = scenario.serving
     rows: list[tuple[str, ...]] = [(words("report.model"), f"{serving.model}, {serving.gpu}", "", "")]
@@ -226,21 +230,22 @@ def _conditions(scenario: Scenario, matches: Mapping[str, str], words: Words) ->
         origin = words("report.p95_curve" if measured else "report.p95_queue")
         of_curve = scenario.load_curve[levels[0].arm][0].p95_s.label if measured else "projected"
         rows.append((words("report.p95"), value, words(f"label.{of_curve}"), origin))
-    telling = [number for number in told(scenario, words) if number.path.endswith(_TELLING)]
-    for number in telling[:MOST_CONDITIONS]:
+    for number in hangs.numbers:
         name, value, label, source = _row(number, words)
         match = matches.get(number.path)
         rows.append((name, value, label, f"{match}; {source}" if match and source else match or source))
-    return Table(_with_more("summary.conditions", len(telling) - MOST_CONDITIONS, words), _heads(words), tuple(rows), 9)
+    key = "summary.conditions" if hangs.moved else "summary.rests"
+    return Table(_with_more(key, hangs.left_out, words), _heads(words), tuple(rows), 9)
 
 
-def _assumed(scenario: Scenario, words: Words) -> Table:
+def _assumed(scenario: Scenario, hangs: Conditions, words: Words) -> Table:
     """Those that somebody has put in; specscope's own defaults are counted."""
     assumed = [number for number in told(scenario, words) if number.figure.label == "assumed"]
     given = [number for number in assumed if number.figure.source != "specscope's default"]
-    given = [number for number in given if not number.path.endswith(_TELLING)]
+    elsewhere = {number.path for number in hangs.numbers}
+    given = [number for number in given if number.path not in elsewhere]
     rows = [_row(number, words) for number in given[:MOST_ASSUMED]]
-    shown = len(rows) + sum(number.path.endswith(_TELLING) for number in assumed)
+    shown = len(rows) + sum(number.path in elsewhere for number in assumed)
     title, heads = _with_more("assumptions.numbers", len(assumed) - shown, words), _heads(words)
     if not any(row[-1] for row in rows):
         rows, heads = [row[:-1] for row in rows], heads[:-1]

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pricing.export.words import Words
 from pricing.figure import Figure
-from pricing.scenario import Scenario
+from pricing.scenario import Arm, Scenario
+from pricing.sensitivity import tornado
 
 # By path without option and part numbers: the unit's key, and how the number is shown.
 _UNITS: dict[str, tuple[str, str]] = {
@@ -69,6 +70,8 @@ _UNITS: dict[str, tuple[str, str]] = {
     "cost_of_capital": ("share_year", "share"),
     "tax_share": ("share_bill", "share"),
 }
+_TELLING = ("_tokens_per_second", "per_gpu_hour", ".price", "requests_per_day", "busy_limit", "_per_million")
+MOST_CONDITIONS = 14
 _NUMBERED = re.compile(r"\.\d+(?=\.|$)")
 
 
@@ -88,6 +91,31 @@ class Told:
 def told(scenario: Scenario, words: Words) -> list[Told]:
     """Every number, in the scenario's own order."""
     return [_told(scenario, words, path, figure) for path, figure in scenario.figures().items()]
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a total hangs on. moved: the first ones are ordered by how far their ranges move it; else there are no
+    ranges that do. left_out: how many more there are."""
+
+    numbers: list[Told]
+    moved: bool
+    left_out: int
+
+
+def conditions(scenario: Scenario, option: str, arm: Arm, words: Words) -> Conditions:
+    """The numbers that move the option's total, by their tornado's swing; then prices, speeds and demand."""
+    known = {number.path: number for number in told(scenario, words)}
+    try:
+        moving = [driver.path for driver in tornado(scenario, option, arm) if driver.swing >= _NOTHING]
+    except ValueError:  # cannot be served at an end of a range
+        moving = []
+    paths = list(dict.fromkeys([*moving, *(path for path in known if path.endswith(_TELLING))]))
+    left_out = max(0, len(paths) - MOST_CONDITIONS)
+    return Conditions([known[path] for path in paths[:MOST_CONDITIONS]], bool(moving), left_out)
+
+
+_NOTHING = 0.005  # of money: half a cent
 
 
 def _told(scenario: Scenario, words: Words, path: str, figure: Figure) -> Told:

@@ -15,7 +15,7 @@ from pricing.currencies import SYMBOLS, Currency
 from pricing.export.csv import guard
 from pricing.export.formula import Cells, Formula, Value
 
-Kind = Literal["text", "count", "number", "factor", "share", "money", "rate", "tiny", "day", "whole", "tenth", "irr"]
+Kind = Literal["text", "count", "number", "factor", "share", "money", "rate", "tiny", "day", "whole", "tenth", "irr", "change"]
 # What Excel takes in one cell is 32,767 characters.
 LONGEST_TEXT = 32_000
 INK, BLUE, PAPER_BLUE, RULE, DIM, GREEN, RED = (
@@ -28,7 +28,9 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "bold": {"bold": True},
     "title": {"bold": True, "font_size": 18},
     "section": {"bold": True, "font_size": 12, "font_color": "#0B3A75", "bottom": 2, "bottom_color": "#0B3A75"},
-    "head": {"bold": True, "bg_color": "#0B3A75", "font_color": "#FFFFFF", "text_wrap": True, "valign": "vcenter"},
+    "head": {"bold": True, "bg_color": "#0B3A75", "font_color": "#FFFFFF", "text_wrap": True, "valign": "vcenter",
+             "indent": 1, "left": 1, "right": 1, "border_color": "#FFFFFF"},
+    "fixed": {"bg_color": "#EEF1F4"},
     "note": {"font_color": DIM, "italic": True},
     "about": {"font_color": DIM, "italic": True},
     "wrapped": {"text_wrap": True, "valign": "top"},
@@ -78,6 +80,7 @@ class Workbook:
                 "factor": "0.000000", "share": "0.0#%", "money": _signed(f"{money}#,##0.00"),
                 "rate": _signed(f"{money}#,##0.00##"), "tiny": _signed(f"{money}0.000000"), "day": "yyyy-mm-dd",
                 "whole": "0", "tenth": "#,##0.0", "irr": '[>100]"> 10,000%";[<0][Red]-0.0#%;0.0#%',
+                "change": f"+{money}#,##0.00;-{money}#,##0.00;{money}0.00",
             }[kind]  # fmt: skip
             settings = {"font_name": "Calibri", "font_color": INK, "valign": "top", "num_format": code, **_LOOKS[look]}
             settings["align"] = "left" if kind == "text" else "right"
@@ -142,6 +145,14 @@ class Sheet:
             sum(max(1, math.ceil(len(line) / width)) for line in text.split("\n")) for text, width in texts.items()
         )
         self.made.set_row(row, 15 * min(lines, 26))
+
+    def coloured(self, first: tuple[int, int], last: tuple[int, int]) -> None:
+        """Changes of a cost: less of it is good."""
+        for criteria, look in (("<", "good"), (">", "bad")):
+            colour = self.workbook.book.add_format({"font_color": _LOOKS[look]["font_color"]})
+            self.made.conditional_format(
+                *first, *last, {"type": "cell", "criteria": criteria, "value": 0, "format": colour}
+            )
 
     def at(self, row: int, column: int) -> str:
         """The cell as all sheets may name it, both anchored."""

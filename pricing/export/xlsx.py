@@ -13,6 +13,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from pricing.export.grid import FIRST_ROW, TODAY, Grid
+from pricing.export.told import conditions
 from pricing.export.words import Language, Words
 from pricing.export.workbook import Sheet, Workbook
 from pricing.export.xlsx_cases import Swings, case_names, of_block, write_scenarios, write_sensitivity
@@ -122,8 +123,9 @@ def build(
     sheet.made.fit_to_pages(scenario.years, 0)
 
     Summary(sheets["summary"], scenario, x, choices, words, in_use, own).write(
-        pairs, chosen, by_line, places, all_cases, day, grid.months
-    )
+        pairs, chosen, by_line, places, all_cases, day, grid.months,
+        conditions(scenario.in_case(case), own.name, own.arm, words),
+    )  # fmt: skip
     write_prices(sheets["prices"], scenario, prices, words, exported_at.date())
     write_measurements(sheets["measurements"], scenario, measurements, words)
     swung = own if tornado_of is None else _named(options.blocks, tornado_of, tornado_arm)

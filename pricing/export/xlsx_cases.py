@@ -119,7 +119,8 @@ def _tornado(sheet: Sheet, scenario: Scenario, swings: Swings, words: Words, row
         sheet.put(row, 1, number.unit, look="note")
         sheet.row(row, 2, (driver.low, driver.high), kind)
         costs = [sheet.put(row, 4 + i, cost, "money") for i, cost in enumerate((driver.low_cost, driver.high_cost))]
-        sheet.row(row, 6, [cost - base for cost in costs], "money")
+        sheet.row(row, 6, [cost - base for cost in costs], "change")
+    sheet.coloured((first, 6), (row, 7))
     chart = sheet.workbook.book.add_chart({"type": "bar", "subtype": "stacked"})
     for i, (key, colour) in enumerate((("low_change", "#1D4ED8"), ("high_change", "#EA8C00"))):
         chart.add_series(

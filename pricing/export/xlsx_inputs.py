@@ -116,7 +116,8 @@ class Inputs:
         self.cases[number.path] = (None if others[0][1] else others[0][0], None if others[1][1] else others[1][0])
         sheet.put(row, UNIT, number.unit, look="note")
         sheet.put(row, LABEL, self._words(f"label.{figure.label}"))
-        sheet.put(row, SOURCE, figure.source)
+        sheet.put(row, SOURCE, figure.source, look="wrapped")
+        sheet.high_enough(row, {figure.source: 46, number.path: 46, number.name: 50})
         sheet.put(row, LOW, figure.low, kind)
         sheet.put(row, HIGH, figure.high, kind)
         self._row += 1
@@ -127,10 +128,12 @@ class Inputs:
         sheet.put(row, PATH, path, look="about")
         sheet.put(row, NAME, name)
         kind: Kind = "number" if value == 0 or value >= 1 else "text"
-        base = sheet.put(row, BASE, value, kind, "input")
+        definition = path.startswith("constant.")
+        base = sheet.put(row, BASE, value, kind, "fixed" if definition else "input")
         used = sheet.put(row, USED, base, kind)
         sheet.put(row, UNIT, unit, look="note")
-        sheet.put(row, LABEL, self._words("label.definition" if path.startswith("constant.") else "label.assumed"))
-        sheet.put(row, SOURCE, source)
+        sheet.put(row, LABEL, self._words("label.definition" if definition else "label.assumed"))
+        sheet.put(row, SOURCE, source, look="wrapped")
+        sheet.high_enough(row, {source: 46})
         self._row += 1
         return used

@@ -21,7 +21,7 @@ from pricing.export.formula import (
     smallest,
     when,
 )
-from pricing.export.told import told
+from pricing.export.told import Conditions
 from pricing.export.words import NO_VALUE, Words
 from pricing.export.workbook import Kind, Sheet
 from pricing.export.xlsx_cases import of_block
@@ -78,7 +78,9 @@ class Summary:
         cases: Sequence[Tco],
         day: str,
         months: int,
+        hangs: Conditions,
     ) -> None:
+        """cases: the totals of base, best and worst, in this order."""
         sheet, words, scenario = self.sheet, self.words, self.scenario
         sheet.put(0, 0, scenario.name, look="title")
         sheet.put(
@@ -96,10 +98,12 @@ class Summary:
         self._options()
         self._speculation(speculation)
         bars = self._waterfall(chosen, by_line, places)
-        self._conditions()
+        self._conditions(hangs)
         self._checks(day)
         self._charts(bars, months)
-        sheet.widths({0: 46, **dict.fromkeys(range(1, 15), 15.5)})
+        largest = max(option.total for found in cases for option in found.options)
+        # Narrow, so that it prints large, but no amount as a row of #.
+        sheet.widths({0: 44, **dict.fromkeys(range(1, 15), max(14.0, len(f"{largest:,.2f}") + 1.5))})
         sheet.made.freeze_panes(_HEADLINE - 1, 0)
         sheet.made.fit_to_pages(1, 0)
 
@@ -111,7 +115,7 @@ class Summary:
     def _heads(self, keys: Sequence[str], **values: object) -> None:
         for column, key in enumerate(keys):
             self.sheet.put(self.row, column, self.words(key, **values), "number" if column else "text", "head")
-        self.sheet.made.set_row(self.row, 30)
+        self.sheet.high_enough(self.row, {self.words(key, **values): 12 for key in keys[1:]} | {" ": 1, "x" * 24: 12})
         self.row += 1
 
     def _headline(self, chosen: Compared, cases: Sequence[Tco], day: str) -> None:
@@ -131,8 +135,8 @@ class Summary:
         self._say("summary.chosen", (chosen.saving, "money"), (chosen.saving_share, "share"), verdict)
         self._say("summary.payback", (chosen.payback_weeks, "tenth"), (chosen.discounted_payback_weeks, "tenth"))
         sheet.put(self.row - 1, 3, words("summary.discounted"), look="note")
-        totals = [of_block(found, self.swung).total for found in cases]
-        self._say("summary.range", (min(totals), "money"), (max(totals), "money"))
+        _, best, worst = (of_block(found, self.swung).total for found in cases)
+        self._say("summary.range", (best, "money"), (worst, "money"))
         sheet.put(self.row - 1, 3, words("summary.range_of", option=self.swung.title, date=day), look="note")
 
     def _say(self, key: str, *cells: tuple[object, str]) -> None:
@@ -227,7 +231,7 @@ class Summary:
             sheet.put(self.row, 0, words(f"line.{line}"))
             was = sheet.put(self.row, 1, entry(cells, other), "money")
             now = sheet.put(self.row, 2, entry(cells, own), "money")
-            change = sheet.put(self.row, 3, now - was, "money")
+            change = sheet.put(self.row, 3, now - was, "change")
             after = sheet.put(self.row, 4, level + change, "money", "note")
             sheet.put(self.row, 5, smallest(level, after), "money", "note")
             sheet.put(self.row, 6, largest(0, 0 - change), "money", "note")
@@ -238,7 +242,8 @@ class Summary:
         sheet.put(self.row, 0, words("summary.end"), look="strong")
         sheet.put(self.row, 1, None, "money", "strong")
         end = sheet.put(self.row, 2, chosen.own_total, "money", "strong")
-        sheet.put(self.row, 3, end - start, "money", "strong")
+        sheet.put(self.row, 3, end - start, "change", "strong")
+        sheet.coloured((first + 1, 3), (self.row, 3))
         sheet.put(self.row, 4, end, "money", "note")
         sheet.row(self.row, 5, (0, 0, 0), "money", "note")
         sheet.put(self.row, 8, end, "money", "note")
@@ -246,25 +251,26 @@ class Summary:
         self.row += 2
         return first, last
 
-    def _conditions(self) -> None:
+    def _conditions(self, hangs: Conditions) -> None:
         """What the answer hangs on most, with where it comes from."""
         sheet, words, scenario = self.sheet, self.words, self.scenario
         self.sheet.made.set_h_pagebreaks([self.row])
-        self._section("summary.conditions", 8)
+        self._section("summary.conditions_order" if hangs.moved else "summary.rests", 8)
         sheet.put(self.row, 0, words("summary.model", model=scenario.serving.model, gpu=scenario.serving.gpu))
         self.row += 1
-        for number in told(scenario, words):
-            telling = number.path.endswith(
-                ("_tokens_per_second", "per_gpu_hour", "owned.0.price", "requests_per_day", "busy_limit")
-            )
-            if telling or number.path.startswith("api."):
-                kind: Kind = {"share": "share", "rate": "rate"}.get(number.kind, "number")  # type: ignore[assignment]
-                sheet.put(self.row, 0, f"{number.section}: {number.name}")
-                sheet.put(self.row, 1, self.x(number.path), kind)
-                sheet.put(self.row, 2, number.unit, look="note")
-                sheet.put(self.row, 3, words(f"label.{number.figure.label}"))
-                sheet.put(self.row, 4, number.figure.source, look="note")
-                self.row += 1
+        for number in hangs.numbers:
+            kind: Kind = {"share": "share", "rate": "rate"}.get(number.kind, "number")  # type: ignore[assignment]
+            name = f"{number.section}: {number.name}"
+            sheet.put(self.row, 0, name, look="wrapped")
+            sheet.high_enough(self.row, {name: 40, number.unit: 12})
+            sheet.put(self.row, 1, self.x(number.path), kind)
+            sheet.put(self.row, 2, number.unit, look="wrapped")
+            sheet.put(self.row, 3, words(f"label.{number.figure.label}"))
+            sheet.put(self.row, 4, number.figure.source, look="note")
+            self.row += 1
+        if hangs.left_out:
+            sheet.put(self.row, 0, words("report.more", count=hangs.left_out).strip(" ()"), look="note")
+            self.row += 1
         self.row += 1
 
     def _checks(self, day: str) -> None:

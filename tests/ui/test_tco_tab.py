@@ -283,3 +283,21 @@ def test_a_turkish_browser_gets_turkish_and_lira(finance_server, visit):
     made = tco(a_loss()).option("rented", "plain")
     assert shown.money(made.total, "TRY", Words("tr")) in text
     driver(page, RATE).locator(".sv-badge").wait_for(state="attached")
+
+
+def test_the_case_that_was_chosen_is_the_forms_on_both_tabs(finance_server, visit):
+    page = visit(finance_server)
+    open_tab(page, "tco")
+    page.select_option("#sv-ship", "loss")
+    wait_for_text(page, "#sv-tco-title", "yavaş taslak")
+    page.select_option("#sv-ship", "by_hand")
+    wait_for_text(page, "#sv-tco-title", "by hand")
+    page.click('.sv-cases button:text-is("worst")')
+    wait_for_text(page, "#sv-tco-title", "worst case")
+    told = driver(page, "workload.peak_factor").inner_text()
+    for tab in ("cost", "tco", "cost"):
+        open_tab(page, tab)
+        wait_for_text(page, f"#sv-{tab}-title", "worst case")
+        page.wait_for_timeout(300)
+        assert page.locator('.sv-cases button[aria-pressed="true"]').inner_text() == "worst"
+        assert driver(page, "workload.peak_factor").inner_text() == told

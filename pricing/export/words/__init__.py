@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from datetime import date
 from decimal import Context, localcontext
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal, get_args
 
 from babel.dates import format_date
-from babel.numbers import format_compact_decimal, format_decimal
+from babel.numbers import format_decimal
 
 from pricing.currencies import SYMBOLS, Currency
 from pricing.money import format_money, format_unit_price
@@ -20,6 +22,12 @@ Language = Literal["en", "tr"]
 LANGUAGES: tuple[Language, ...] = get_args(Language)
 NO_VALUE = "–"
 _LOCALES = {"en": "en_US", "tr": "tr_TR"}
+# As people of the language shorten them; Unicode's Turkish "B" for a thousand reads as a billion.
+_SCALES = (1e12, 1e9, 1e6, 1e3, 1.0)
+_SHORT: dict[Language, tuple[str, ...]] = {
+    "en": ("T", "B", "M", "K", ""),
+    "tr": ("\u00a0trn", "\u00a0mr", "\u00a0mn", "\u00a0bin", ""),
+}
 
 
 @cache
@@ -63,12 +71,40 @@ class Words:
         return NO_VALUE if value is None else format_unit_price(value, currency, self.language)
 
     def short_money(self, value: float, currency: Currency) -> str:
-        """For charts: "$1.2M", "₺1,2 Mn"; below a thousand written out."""
+        """For charts: "$1.2M", "₺1,2 mn"; below a thousand written out."""
         if abs(value) < 1000:
             return self.money(value, currency, 0 if value == int(value) else 2)
+        scale = next(scale for scale in _SCALES if abs(value) >= scale)
+        short = _SHORT[self.language][_SCALES.index(scale)]
+        return f"{'-' if value < 0 else ''}{SYMBOLS[currency]}{self.number(abs(value) / scale, 1)}{short}"
+
+    def steps(self, levels: Sequence[float], currency: Currency) -> tuple[str, list[str], str]:
+        """The first level, each step to the next, and the last one: of one unit and so many decimals that they add up
+        as they are printed."""
+        changes = [abs(b - a) for a, b in pairwise(levels) if b != a]
+        largest = max(map(abs, levels))
+        scale = next((scale for scale in _SCALES if largest >= 100 * scale), 1.0)
+        digits = 0 if scale > 1 or largest >= 1000 else 2
+        while digits < 2 and changes and min(changes) < scale / 10**digits:
+            digits += 1
+        short, symbol = _SHORT[self.language][_SCALES.index(scale)], SYMBOLS[currency]
+        units = [round(level / scale * 10**digits) for level in levels]
+
+        def shown(unit: int, plus: str = "") -> str:
+            return f"{'-' if unit < 0 else plus}{symbol}{self._fixed(abs(unit) / 10**digits, digits)}{short}"
+
+        return shown(units[0]), [shown(b - a, "+") for a, b in pairwise(units)], shown(units[-1])
+
+    def weeks(self, weeks: float | None) -> str:
+        """Of a payback, to a tenth."""
+        if weeks is None or weeks == 0:
+            return self.number(weeks)
+        return self("weeks.under_one") if weeks < 1 else self._fixed(weeks, 1)
+
+    def _fixed(self, value: float, digits: int) -> str:
         with _wide():
-            shown = format_compact_decimal(abs(value), locale=self._locale, fraction_digits=1)
-        return f"{'-' if value < 0 else ''}{SYMBOLS[currency]}{shown}"
+            shown = format_decimal(value, "#,##0" + ("." + "0" * digits if digits else ""), locale=self._locale)
+        return str(shown)
 
     def number(self, value: float | None, digits: int = 2) -> str:
         """Up to `digits` after the point."""

@@ -135,7 +135,12 @@ def test_a_cost_that_takes_more_than_the_gpus_can_multiply_is_contradicted():
     found = check_claim(claim, EIGHT)
     assert (found.verdict, found.decision.decided_by) == ("contradicted", "roofline")
     assert "455,185 tokens/s is above the arithmetic limit at any batch (115,195)" in found.why
-    assert check_claim(replace(claim, usd_per_million=1.10), EIGHT).verdict == "plausible"  # 24,828 tokens/s
+    # 24,828 tokens/s: arithmetic allows it at some number of requests at once, which nobody says.
+    left = check_claim(replace(claim, usd_per_million=1.10), EIGHT)
+    assert left.verdict == "unverifiable"
+    assert "24,828 tokens/s at an unsaid number of requests at once" in left.why
+    at_256 = check_claim(replace(claim, usd_per_million=1.10, batch=256), replace(EIGHT, batch=256))
+    assert at_256.verdict == "plausible"
 
 
 def test_without_a_machine_a_cost_is_unverifiable_and_says_what_is_missing():

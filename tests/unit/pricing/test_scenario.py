@@ -227,3 +227,9 @@ def test_a_case_is_the_scenario_with_that_cases_numbers():
     assert made.in_case("base") is made
     assert [made.in_case(case).workload.peak_factor.value for case in CASES] == [2, 1.5, 4]
     assert scenario().in_case("worst") == scenario()
+
+
+@pytest.mark.parametrize("line", ["price = 3,40", "price = { value = 3,40, source = 'x' }"])
+def test_a_decimal_comma_in_a_file_is_told_how_to_be_written(line):
+    with pytest.raises(ScenarioError, match=r"write 3\.40 with a point, not 3,40"):
+        parse_scenario(f"name = 'x'\n{line}\n", "mine.toml")
