@@ -126,7 +126,7 @@ def _new_run(pair: Any, form: Form, words: Words) -> Run:
     made_on = environment(str(pair.device))
     hardware = str(made_on["gpu"] or made_on["cpu"])
     if not made_on["gpu"]:
-        hardware += " · " + words("threads", n=made_on["threads"])
+        hardware += " · " + words("thread" if made_on["threads"] == 1 else "threads", n=made_on["threads"])
     day = date.today()
     return Run(
         drafter=form.drafter,

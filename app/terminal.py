@@ -126,7 +126,7 @@ def show_numbers(result: Any) -> None:
         ("k", _k(result.trace.settings)),
         ("seed", "unused at temperature 0" if _greedy(result) else str(result.trace.settings["seed"])),
         ("weights", _precision(result.trace.pair)),
-        ("on", f"{where.get('gpu') or where.get('cpu')}, {where.get('threads')} threads"),
+        ("on", f"{where.get('gpu') or where.get('cpu')}, {where.get('threads')} thread{'s' * (where.get('threads') != 1)}"),
     ]
     for name, value in rows:
         table.add_row(name, Text(value))
