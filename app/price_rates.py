@@ -100,10 +100,13 @@ def _read(path: Path) -> bytes:
 
 
 def shown_in(table: PriceTable, to: Exchange | None) -> list[dict[str, Any] | None]:
-    """Of each row its price per hour and per GPU-hour in the other currency, and how; None where none is asked for."""
+    """Of each row its price per hour and per GPU-hour in the other currency, and how; None where none is asked for, and
+    where no rate reaches its currency, as long as one reaches another's. Raises RateError where none reaches any."""
     found: list[dict[str, Any] | None] = []
+    if to is not None and len(table) and not any(to.reaches(row.currency) for row in table):
+        to.rate(table.rows[0].currency)  # which says what is missing
     for row in table:
-        if to is None:
+        if to is None or not to.reaches(row.currency):
             found.append(None)
             continue
         price = to.price(row.per_hour, row.currency)

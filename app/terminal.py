@@ -126,7 +126,7 @@ def show_numbers(result: Any) -> None:
         ("k", _k(result.trace.settings)),
         ("seed", "unused at temperature 0" if _greedy(result) else str(result.trace.settings["seed"])),
         ("weights", _precision(result.trace.pair)),
-        ("on", f"{where.get('gpu') or where.get('cpu')}, {where.get('threads')} thread{'s' * (where.get('threads') != 1)}"),
+        ("on", f"{where.get('gpu') or where.get('cpu')}, {_threads(where.get('threads'))}"),
     ]
     for name, value in rows:
         table.add_row(name, Text(value))
@@ -234,3 +234,7 @@ def weights_progress() -> Iterator[Callable[[str, int, int | None], None]]:
             bar.update(tasks[phase], completed=done, total=total, amount=amount)
 
         yield report
+
+
+def _threads(count: object) -> str:
+    return f"{count} thread" if count == 1 else f"{count} threads"

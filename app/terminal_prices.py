@@ -1,5 +1,6 @@
 """How the command line shows prices: in their own currency, dated, and what newer ones would change."""
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import date
 from typing import Any
@@ -24,10 +25,14 @@ def show_prices(table: PriceTable, converted: Sequence[dict[str, Any] | None], d
     for name in ("per hour", "per GPU-hour", *([f"in {other}"] if other else [])):
         shown.add_column(name, justify="right", no_wrap=True)
     shown.add_column("as of, evidence", overflow="fold")
+    unreached: Counter[str] = Counter()
     for row, conversion in zip(table, converted, strict=True):
         prices = [_price(row), format_unit_price(row.per_gpu_hour, row.currency)]
         if conversion:
             prices.append(format_unit_price(conversion["per_gpu_hour"], conversion["currency"]))
+        elif other:
+            prices.append(terminal.NO_VALUE)
+            unreached[row.currency] += 1
         notes = [f"{row.as_of} {row.evidence}", f"until {row.valid_until}" if row.valid_until else ""]
         notes.append("stale" if row.is_stale(day) else "")
         shown.add_row(*map(text, [*_what(row), *prices, ", ".join(filter(None, notes))]))
@@ -35,6 +40,8 @@ def show_prices(table: PriceTable, converted: Sequence[dict[str, Any] | None], d
     for how, quoted in dict.fromkeys((c["how"], c["rate_day"]) for c in converted if c):
         age = (day - date.fromisoformat(quoted)).days if quoted else 0
         terminal.note(f"{other}: {how}" + (f" ({age} days before {day})" if age > 0 else ""))
+    for currency, count in unreached.items():
+        terminal.note(f"no rate was given from {currency} to {other}: {count} of the prices stand as they are only")
     stale = sum(row.is_stale(day) for row in table)
     if stale:
         terminal.note(f"{stale} of {len(table)} prices were read more than {STALE_AFTER_DAYS} days before {day}: stale")

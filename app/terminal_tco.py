@@ -61,12 +61,15 @@ def _rows(title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], right
     """In as many tables as it takes to fit, the first column in each."""
     # A pipe has no width to keep to.
     out = terminal.out if terminal.out.is_terminal else Console(file=terminal.out.file, width=WIDE, highlight=False)
-    least = [_least([head, *(row[i] for row in rows)], i >= right) for i, head in enumerate(heads)]
+    texts = [[head, *(row[i] for row in rows)] for i, head in enumerate(heads)]
+    least = [_least(column, i >= right) for i, column in enumerate(texts)]
+    most = [max(map(len, column)) for column in texts]
     for n, columns in enumerate(_fitting(least, out.width)):
         table = Table(title=Text(title if n == 0 else f"{title} …"), title_style="dim", title_justify="left")
-        for i in columns:
+        widths = _widths([least[i] for i in columns], [most[i] for i in columns], out.width)
+        for i, wide in zip(columns, widths, strict=True):
             side: Literal["right", "left"] = "right" if i >= right else "left"
-            table.add_column(Text(heads[i]), justify=side, overflow="fold", min_width=least[i])
+            table.add_column(Text(heads[i]), justify=side, overflow="fold", width=wide)
         for row in rows:
             table.add_row(*(printable(row[i]) for i in columns))
         out.print(table)
@@ -76,7 +79,16 @@ def _least(texts: Sequence[str], number: bool) -> int:
     """A column's least width: a text is folded between words, a number never, for half of one reads as another."""
     words = [word for text in texts for word in ([text] if number and not _LETTER.search(text) else text.split())]
     longest = max(map(len, words), default=1)
-    return longest if number else max(12, min(longest, 20))
+    return longest if number else min(longest, 20)
+
+
+def _widths(least: Sequence[int], most: Sequence[int], width: int) -> list[int]:
+    """Of the columns of one table: what room there is goes to the one that is folded most."""
+    widths, room = list(least), width - sum(least) - 3 * len(least) - 1
+    for _ in range(max(0, min(room, sum(most) - sum(least)))):
+        tightest = max((i for i in range(len(most)) if widths[i] < most[i]), key=lambda i: most[i] / max(1, widths[i]))
+        widths[tightest] += 1
+    return widths
 
 
 def _fitting(least: Sequence[int], width: int) -> list[list[int]]:

@@ -49,6 +49,9 @@ class Rate:
         value = finite(self.rate)
         if value is None or value <= 0 or finite(1 / value) is None:
             raise RateError(f"the rate {self.base}/{self.quote} must be a number above 0, not {shown(self.rate)}")
+        pair = f"{self.base}/{self.quote}={value:.10g}"
+        if not 1e-6 <= value <= 1e6:
+            raise RateError(f"{pair} is no rate between two currencies; check its digits")
         if (self.base == "TRY" and value > 1) or (self.quote == "TRY" and value < 1):
             # A lira was never worth one of the others: the pair is the wrong way round.
             raise RateError(

@@ -10,7 +10,7 @@ import math
 from functools import lru_cache
 
 # Loads at which the curve is worked out; straight between them.
-BUSY_SHARES = tuple(i / 20 for i in range(1, 20))
+BUSY_SHARES = tuple(i / 100 for i in range(1, 100))
 # Of the requests that may take longer than the P95.
 LATER = 0.05
 

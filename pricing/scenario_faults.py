@@ -19,11 +19,12 @@ def faults(error: ValidationError) -> list[tuple[str, str]]:
         if not (e["type"] == "too_short" and any(other.startswith(f"{path}.") for other, _ in found))
     ]
     meant = _meant(first)
-    told = [
-        (path, f"there is no such entry; the nearest is {meant[path].rsplit('.', 1)[-1]}" if path in meant else sentence(e))
-        for path, e in sorted(first, key=lambda one: one[1]["type"] != "extra_forbidden")
-    ]
-    return [(path, said) for path, said in told if path not in meant.values()]
+    told = []
+    for path, e in sorted(first, key=lambda one: one[1]["type"] != "extra_forbidden"):
+        near = meant.get(path, "").rpartition(".")[2]
+        if path not in meant.values():
+            told.append((path, f"there is no such entry; the nearest is {near}" if near else sentence(e)))
+    return told
 
 
 def _meant(found: list[tuple[str, Any]]) -> dict[str, str]:

@@ -1,8 +1,9 @@
 """How busy a replica may be so that P95 stays within its target, and what P95 is then.
 
 Where an arm's load curve was measured, it decides. Else the wait for one of `serving.requests_at_once` places follows
-from Erlang's formula (`pricing.queue`): a request takes `requests_at_once` x its seconds of the replica by itself, and
-waits besides; then no replica may be busier than `serving.busy_limit` either.
+from Erlang's formula (`pricing.queue`): a request of average length takes `requests_at_once` x its seconds of the
+replica by itself, and waits besides for as long as 95 % at most do; longer requests take longer, which a scenario of
+averages cannot know and a measured curve does. No replica may be busier than `serving.busy_limit` then either.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ def busy_limit(scenario: Scenario, arm: Arm, x: Numbers, request_s: Array) -> Ar
     """Share of its time that a replica may be busy in the busiest hour, [draws, 1]. request_s: seconds of the replica
     that a request takes, [draws, 1].
 
-    Where not even an idle replica keeps the target, `serving.busy_limit` stands, and `service_level` says that the
-    target is missed. Raises ValueError when a measured load curve misses it everywhere."""
+    Where not even an idle replica keeps the target, the fleet is that of the nearest target that can be kept, so that a
+    missed target is never cheaper than a kept one, and `service_level` says that it is missed. Raises ValueError when a
+    measured load curve misses it everywhere."""
     if scenario.serving.p95_target_s is None:
         return x("serving.busy_limit")
     if scenario.load_curve.get(arm):
@@ -38,12 +40,11 @@ def busy_limit(scenario: Scenario, arm: Arm, x: Numbers, request_s: Array) -> Ar
 
 
 def queue_limit(p95_target_s: Array, places: int, request_s: Array, most: Array) -> Array:
-    """The busy share, `most` at most, at which 5 % of the requests take longer than the target. `most` itself where not
-    even an idle replica keeps it."""
+    """The busy share, `most` at most, at which 5 % of the requests wait for longer than the target leaves beside a
+    request of average length; where it leaves nothing, that at which 5 % have to wait at all."""
     # How long a request may take, over what it takes by itself; floats do not miss what arithmetic keeps.
-    room = p95_target_s * (1 + TOLERANCE) / (places * request_s)
-    kept = room >= 1
-    return _smaller(_busiest_within(room, places), most) * kept + most * (1 - kept)
+    room = (p95_target_s * (1 + TOLERANCE) / (places * request_s)).clip(1 + TOLERANCE)
+    return _smaller(_busiest_within(room, places), most)
 
 
 def _busiest_within(room: Array, places: int) -> Array:

@@ -105,8 +105,8 @@ def _same_gpu(one: str, other: str) -> bool:
     if one.casefold() == other.casefold():
         return True
     (chip, form, memory), (chip_too, form_too, memory_too) = _gpu(one), _gpu(other)
-    same = chip == chip_too and bool(chip)
-    return same and not (form and form_too and form != form_too) and not (memory and memory_too and memory != memory_too)
+    said = [(form, form_too), (memory, memory_too)]
+    return bool(chip) and chip == chip_too and all(a == b for a, b in said if a and b)
 
 
 def _gpu(name: str) -> tuple[set[str], set[str], set[str]]:

@@ -70,7 +70,7 @@ def tabs_of(prices: PriceTable) -> "FinanceTabs":
                 gr.Markdown(t("yearly_heading"))
                 made["year_picks"] = views.sheet_view("sv-year-picks")
                 made["years"] = views.sheet_view("sv-years")
-            with gr.Row(elem_classes="sv-beside"):
+            with gr.Row(elem_classes="sv-beside sv-beside-wide"):
                 with gr.Column(min_width=320, elem_classes="sv-panel"):
                     gr.Markdown(t("tornado_heading"))
                     made["tornado"] = _plot("sv-tornado")

@@ -71,7 +71,7 @@ _UNITS: dict[str, tuple[str, str]] = {
     "tax_share": ("share_bill", "share"),
 }
 _TELLING = ("_tokens_per_second", "per_gpu_hour", ".price", "requests_per_day", "busy_limit", "_per_million")
-MOST_CONDITIONS = 14
+MOST_CONDITIONS, MOST_MOVING = 14, 8  # so that the prices and speeds keep their place
 _NUMBERED = re.compile(r"\.\d+(?=\.|$)")
 
 
@@ -110,7 +110,7 @@ def conditions(scenario: Scenario, option: str, arm: Arm, words: Words) -> Condi
         moving = [driver.path for driver in tornado(scenario, option, arm) if driver.swing >= _NOTHING]
     except ValueError:  # cannot be served at an end of a range
         moving = []
-    paths = list(dict.fromkeys([*moving, *(path for path in known if path.endswith(_TELLING))]))
+    paths = list(dict.fromkeys([*moving[:MOST_MOVING], *(p for p in known if p.endswith(_TELLING)), *moving]))
     left_out = max(0, len(paths) - MOST_CONDITIONS)
     return Conditions([known[path] for path in paths[:MOST_CONDITIONS]], bool(moving), left_out)
 

@@ -15,7 +15,9 @@ from pricing.currencies import SYMBOLS, Currency
 from pricing.export.csv import guard
 from pricing.export.formula import Cells, Formula, Value
 
-Kind = Literal["text", "count", "number", "factor", "share", "money", "rate", "tiny", "day", "whole", "tenth", "irr", "change"]
+Kind = Literal[
+    "text", "count", "number", "factor", "share", "money", "rate", "tiny", "day", "whole", "tenth", "irr", "change"
+]
 # What Excel takes in one cell is 32,767 characters.
 LONGEST_TEXT = 32_000
 INK, BLUE, PAPER_BLUE, RULE, DIM, GREEN, RED = (
@@ -28,15 +30,17 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "bold": {"bold": True},
     "title": {"bold": True, "font_size": 18},
     "section": {"bold": True, "font_size": 12, "font_color": "#0B3A75", "bottom": 2, "bottom_color": "#0B3A75"},
-    "head": {"bold": True, "bg_color": "#0B3A75", "font_color": "#FFFFFF", "text_wrap": True, "valign": "vcenter",
-             "indent": 1, "left": 1, "right": 1, "border_color": "#FFFFFF"},
+    "head": {
+        "bold": True, "bg_color": "#0B3A75", "font_color": "#FFFFFF", "text_wrap": True, "valign": "vcenter",
+        "indent": 1, "left": 1, "right": 1, "border_color": "#FFFFFF",
+    },
     "fixed": {"bg_color": "#EEF1F4"},
     "note": {"font_color": DIM, "italic": True},
     "about": {"font_color": DIM, "italic": True},
     "wrapped": {"text_wrap": True, "valign": "top"},
     "good": {"bold": True, "font_color": GREEN},
     "bad": {"bold": True, "font_color": RED},
-}
+}  # fmt: skip
 
 
 def shown_text(text: str) -> str:

@@ -47,7 +47,7 @@ def cumulative_chart(
             "line": {"none": True},
         }
     )
-    chart.set_size({"width": 800, "height": 370})
+    chart.set_size({"width": 730, "height": 370})
     return chart
 
 

@@ -187,16 +187,16 @@ class Demand:
                 words("calc.point_p95"), words("unit.seconds"), lambda t: x(f"load_curve.{arm}.{order[t]}.p95_s"),
                 first=0, kind="number", whole=None,
             )  # fmt: skip
-            limits, _ = self._crossed(width, busy, p95, x("serving.p95_target_s"))
+            limits = self._crossed(width, busy, p95, x("serving.p95_target_s"))
             return grid.value(words("calc.limit"), share, largest(limits.all), "share")
         width = self._wide(len(BUSY_SHARES))
         busy, p95 = self._queue(width, total_s)
-        target = x("serving.p95_target_s") * (1 + x.constant("tolerance"))
-        limits, missed = self._crossed(width, busy, p95, target)
-        # Where not even an idle replica keeps it, the fleet is sized all the same, and this says so.
-        kept = grid.value(words("calc.kept"), words("unit.switch"), 1 - missed.fixed(0), "whole")
-        given = x("serving.busy_limit")
-        limit = when(kept.same_as(1), smallest(given, largest(limits.all)), given)
+        # Where not even an idle replica keeps it, the fleet is that of the nearest target that can be kept.
+        wanted, alone = x("serving.p95_target_s"), p95.fixed(0)
+        room = 1 + x.constant("tolerance")
+        limits = self._crossed(width, busy, p95, largest(wanted, alone) * room)
+        grid.value(words("calc.kept"), words("unit.switch"), when(wanted * room < alone, 0, 1), "whole")
+        limit = smallest(x("serving.busy_limit"), largest(limits.all))
         return grid.value(words("calc.limit"), share, limit, "share")
 
     def _wide(self, points: int) -> Grid:
@@ -233,9 +233,9 @@ class Demand:
         )  # fmt: skip
         return busy, p95
 
-    def _crossed(self, width: Grid, busy: Row, p95: Row, target: Formula) -> tuple[Row, Row]:
-        """(how busy a replica may be as far as each point says, 1 from the first point beyond the target on): up to
-        that point, straight between the two."""
+    def _crossed(self, width: Grid, busy: Row, p95: Row, target: Formula) -> Row:
+        """How busy a replica may be as far as each point says: up to the first point beyond the target, straight
+        between the two."""
         words = self.words
         missed = width.running(
             words("calc.point_missed"), words("unit.switch"),
@@ -251,4 +251,4 @@ class Demand:
         share = words("unit.share_time")
         limits = width.line(words("calc.point_limit"), share, upto, "share", first=0, whole=None)
         self.grid.next = width.next
-        return limits, missed
+        return limits

@@ -117,7 +117,7 @@ class Inputs:
         sheet.put(row, UNIT, number.unit, look="note")
         sheet.put(row, LABEL, self._words(f"label.{figure.label}"))
         sheet.put(row, SOURCE, figure.source, look="wrapped")
-        sheet.high_enough(row, {figure.source: 46, number.path: 46, number.name: 50})
+        sheet.high_enough(row, {figure.source: 56})
         sheet.put(row, LOW, figure.low, kind)
         sheet.put(row, HIGH, figure.high, kind)
         self._row += 1
@@ -134,6 +134,6 @@ class Inputs:
         sheet.put(row, UNIT, unit, look="note")
         sheet.put(row, LABEL, self._words("label.definition" if definition else "label.assumed"))
         sheet.put(row, SOURCE, source, look="wrapped")
-        sheet.high_enough(row, {source: 46})
+        sheet.high_enough(row, {source: 56})
         self._row += 1
         return used

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import wrap
 
 from pricing.export.formula import (
     Cells,
@@ -115,7 +116,8 @@ class Summary:
     def _heads(self, keys: Sequence[str], **values: object) -> None:
         for column, key in enumerate(keys):
             self.sheet.put(self.row, column, self.words(key, **values), "number" if column else "text", "head")
-        self.sheet.high_enough(self.row, {self.words(key, **values): 12 for key in keys[1:]} | {" ": 1, "x" * 24: 12})
+        lines = max(len(wrap(self.words(key, **values), 12)) for key in keys[1:])
+        self.sheet.made.set_row(self.row, 15 * max(2, lines))
         self.row += 1
 
     def _headline(self, chosen: Compared, cases: Sequence[Tco], day: str) -> None:
@@ -262,11 +264,13 @@ class Summary:
             kind: Kind = {"share": "share", "rate": "rate"}.get(number.kind, "number")  # type: ignore[assignment]
             name = f"{number.section}: {number.name}"
             sheet.put(self.row, 0, name, look="wrapped")
-            sheet.high_enough(self.row, {name: 40, number.unit: 12})
+            sheet.high_enough(self.row, {name: 44, number.unit: 15, number.figure.source: 140})
             sheet.put(self.row, 1, self.x(number.path), kind)
             sheet.put(self.row, 2, number.unit, look="wrapped")
             sheet.put(self.row, 3, words(f"label.{number.figure.label}"))
-            sheet.put(self.row, 4, number.figure.source, look="note")
+            # In several cells made one, or what is beyond them would set the width of the printed page.
+            sheet.made.merge_range(self.row, 4, self.row, 13, "", sheet.workbook.format("text", "wrapped"))
+            sheet.put(self.row, 4, number.figure.source, look="wrapped")
             self.row += 1
         if hangs.left_out:
             sheet.put(self.row, 0, words("report.more", count=hangs.left_out).strip(" ()"), look="note")

@@ -177,3 +177,22 @@ def test_the_csv_of_a_price_of_the_table_carries_its_hash(run, tmp_path):
     stamped = {row["option"]: row["price_table_sha256"] for row in rows}
     assert len(stamped["AWS on demand"]) == 64
     assert stamped["API by the token"] == ""
+
+
+def test_a_price_that_no_rate_reaches_leaves_the_others_shown(tmp_path, monkeypatch):
+    monkeypatch.setenv("SPECSCOPE_DATA", str(tmp_path))
+    own = tmp_path / "own.csv"
+    own.write_text(
+        "provider,instance,gpu,gpu_count,commitment,price,currency,as_of\n"
+        "Ours,rack,H100 SXM,1,on_demand,2.5,GBP,2026-11-01\n"
+    )
+    runner = CliRunner()
+    assert runner.invoke(cli.app, ["prices", "import", str(own), "--accept"]).exit_code == 0
+    rate = ["--rate", "USD/TRY=45", "--kind", "selling", "--rate-date", "2026-11-20", "--rate-source", "a bank"]
+    result = runner.invoke(cli.app, ["prices", "list", "--gpu", "H100 SXM", "--show-in", "TRY", *rate])
+    assert result.exit_code == 0
+    assert "no rate was given from GBP to TRY: 1 of the prices" in result.stderr
+    assert "₺" in result.stdout
+    alone = runner.invoke(cli.app, ["prices", "list", "--provider", "Ours", "--show-in", "TRY", *rate])
+    assert alone.exit_code == 2
+    assert "GBP" in alone.stderr

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import threading
 from contextlib import contextmanager
 
@@ -10,9 +11,12 @@ import openpyxl
 import pytest
 from helpers.everything import everything
 from helpers.scenarios import scenario
+from rich.console import Console
 from typer.testing import CliRunner
 
-from app import cli, cli_tco, command
+from app import cli, cli_tco, command, terminal, terminal_tco
+from app.tco_report import Asked, work_out
+from pricing import load_prices
 from pricing.export.told_moved import sentences
 from pricing.export.words import Words
 from pricing.moved import what_moved
@@ -117,7 +121,7 @@ def test_people_see_the_answer_the_tables_and_the_labels(invoke, file):
     assert "sha256" in result.stderr
     turkish = invoke("tco", file(everything()), "--language", "tr")
     assert "En ucuzu" in turkish.stdout
-    assert "Spekülasyonun değeri" in turkish.stdout
+    assert "Taslaklı üretimin değeri" in turkish.stdout
 
 
 def test_a_loss_is_said_first(invoke, file):
@@ -414,3 +418,18 @@ def test_a_file_that_cannot_be_written_is_what_it_was(invoke, file, tmp_path, mo
     assert "No space left on device" in result.stderr
     assert out.read_text() == "what was there"
     assert [p.name for p in tmp_path.iterdir() if p.name.endswith(".part")] == []
+
+
+def test_in_a_narrow_terminal_only_words_are_folded(monkeypatch, file):
+    out = io.StringIO()
+    narrow = Console(file=out, width=80, force_terminal=True, color_system=None, highlight=False)
+    monkeypatch.setattr(terminal, "out", narrow)
+    found = work_out(Asked(str(file(everything())), "base", "en"))
+    terminal_tco.show(found, None, load_prices())
+    said = out.getvalue()
+    assert max(map(len, said.splitlines())) <= 80
+    assert said.count("What each option costs") == said.count("What a token and a request cost") == 1
+    for word in ("Discounted", "Verdict", "Payback,", "present"):
+        assert re.search(rf"\b{word}", said), word
+    for choice in found.tco.speculation:
+        assert Words().money(choice.saving, "USD", 0) in said

@@ -165,7 +165,7 @@ def test_all_numbers_can_be_edited_with_label_source_and_range(finance_server, v
     assert download.value.suggested_filename == "by-hand.toml"
 
 
-def test_the_measured_run_is_taken_with_its_label(finance_server, visit):
+def test_of_another_models_run_the_ratio_is_taken_with_its_label(finance_server, visit):
     page = visit(finance_server)
     open_tab(page, "cost")
     page.click("#sv-shelf-take")
@@ -175,11 +175,15 @@ def test_the_measured_run_is_taken_with_its_label(finance_server, visit):
     page.wait_for_selector('.sv-status[data-state="done"]')
     page.click("#sv-tab-cost-button")
     page.click("#sv-shelf-take")
-    wait_for_text(page, "#sv-shelf", "one sequence at once on this machine")
-    row = driver(page, "serving.plain.output_tokens_per_second")
-    assert row.locator(".sv-badge").inner_text() == "measured"
-    assert "fake" in row.locator(".sv-badge").get_attribute("title")
-    assert float(row.locator("input[type=text]").input_value()) == pytest.approx(1000 / 21, rel=0.02)
+    wait_for_text(page, "#sv-shelf", "so only the ratio was taken")
+    plain, fast = (driver(page, f"serving.{arm}.output_tokens_per_second") for arm in ("plain", "speculative"))
+    assert fast.locator(".sv-badge").inner_text() == "projected"
+    source = fast.locator(".sv-badge").get_attribute("title")
+    assert "fake" in source
+    ratio = float(source.split("×")[1].split(",")[0])
+    assert ratio > 1
+    assert float(fast.locator("input[type=text]").input_value().replace(",", "")) == pytest.approx(1000 * ratio, 0.01)
+    assert float(plain.locator("input[type=text]").input_value().replace(",", "")) == 1000
 
 
 def test_the_tables_behind_the_charts_open_and_explain_themselves(finance_server, visit):

@@ -7,10 +7,10 @@ import sys
 import pytest
 from fakes import PAIR
 from finance_desk import EN, PEAK, PRICES, TR, measured_session, opened, shelf_of, table, texts
-from helpers.finance import a_loss
+from helpers.finance import a_loss, by_hand
 
 from app import create_app
-from app.finance import actions, chances, exports, shown
+from app.finance import actions, chances, exports, measured, shown, tco_sheets
 from app.finance.desk import Desk
 from app.session import Session
 from pricing.scenario_file import parse_scenario
@@ -53,8 +53,13 @@ def test_without_ranges_there_is_nothing_to_draw():
     assert chart is None
 
 
+def of_the_runs_own():
+    """A scenario of the model and the machine that `measured_session` ran on."""
+    return by_hand(serving__model="m", serving__gpu="Some CPU")
+
+
 def test_the_measured_run_fills_the_speeds_with_its_label_and_its_source():
-    held = opened()
+    held = opened(scenario=of_the_runs_own())
     session = measured_session()
     fast, plain = session.run.compared()
     made = actions.take(held, session, PRICES, EN)
@@ -69,12 +74,77 @@ def test_the_measured_run_fills_the_speeds_with_its_label_and_its_source():
             assert "one sequence at once" in figure.source
     assert "one sequence at once on this machine" in shelf_of(made)["told"]
     assert held.now.scenario == held.current
-    assert "LOSSY" in shelf_of(actions.take(opened(), measured_session(lossy=True), PRICES, EN))["told"]
-    assert "KAYIPLI" in shelf_of(actions.take(opened(), measured_session(lossy=True), PRICES, TR))["told"]
+    assert (
+        "LOSSY"
+        in shelf_of(actions.take(opened(scenario=of_the_runs_own()), measured_session(lossy=True), PRICES, EN))["told"]
+    )
+    assert (
+        "KAYIPLI"
+        in shelf_of(actions.take(opened(scenario=of_the_runs_own()), measured_session(lossy=True), PRICES, TR))["told"]
+    )
+
+
+@pytest.mark.parametrize("words", [EN, TR])
+def test_of_another_models_run_only_the_ratio_is_taken(words):
+    held = opened()  # "a model" on an H100 SXM
+    session = measured_session()
+    fast, plain = session.run.compared()
+    ratio = fast.decode_tokens_per_second / plain.decode_tokens_per_second
+    before = held.current.serving
+    made = shelf_of(actions.take(held, session, PRICES, words))
+    after = held.current.serving
+    assert after.plain == before.plain
+    assert after.speculative.input_tokens_per_second == before.speculative.input_tokens_per_second
+    speed = after.speculative.output_tokens_per_second
+    assert speed.value == pytest.approx(before.plain.output_tokens_per_second.value * ratio, rel=1e-5)
+    assert speed.label == "projected"
+    for text in (f"× {shown.number(ratio, words, 3)}", "m · Some CPU · 2026-11-30"):
+        assert text in speed.source
+    for text in (f"× {shown.number(ratio, words, 3)}", "H100 SXM", "a model", "Some CPU"):
+        assert text in made["told"]
+    assert made["tone"] == "gain"
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "gpus", "alike"),
+    [
+        ("Llama-3.1-8B", "H100 SXM", 1, True),
+        ("Llama-3.1-8B", "H100", 1, True),
+        ("Llama-3.1-8B", "H100 PCIe", 1, False),
+        ("Llama-3.1-8B", "H200 SXM", 1, False),
+        ("Llama-3.1-8B", "H100 SXM", 8, False),
+        ("Mixtral-8x22B", "H100 SXM", 1, False),
+        ("Llama-3.1-70B", "H100 SXM", 1, False),
+    ],
+)
+def test_a_run_is_alike_where_model_and_gpu_are(model, gpu, gpus, alike):
+    run = measured_session().run
+    run.where, run.hardware = "meta-llama/Llama-3.1-8B-Instruct · bfloat16 · x", "NVIDIA H100 80GB HBM3"
+    scenario = by_hand(serving__model=model, serving__gpu=gpu, serving__gpus_per_replica=gpus)
+    assert measured._alike(scenario, run) is alike
+
+
+def test_a_misspelt_entry_is_told_first_with_the_one_that_was_meant():
+    good = actions.fetch(opened(), EN)["file"]
+    text = base64.b64decode(good["base64"]).decode().replace("peak_factor =", "peak_facter =", 1)
+    for words, told in ((EN, "there is no such entry; the nearest is peak_factor."), (TR, "en yakını peak_factor.")):
+        said = shelf_of(actions.open_scenario(opened(), {"text": text, "name": "x"}, PRICES, words))["told"]
+        assert "workload.peak_facter" in said
+        assert said.endswith(told)
+    two = text.replace("requests_per_day =", "requests_each_day_of_all =", 1)
+    said = shelf_of(actions.open_scenario(opened(), {"text": two, "name": "x"}, PRICES, EN))["told"]
+    assert "there is no such entry" in said
+    assert "faults)" in said or "(and 1 more fault)" in said
 
 
 def test_without_a_run_or_a_drafter_what_cannot_be_taken_is_said():
     held = opened()
+    before = held.current
+    other = shelf_of(actions.take(held, measured_session(drafter="none"), PRICES, EN))
+    assert other["tone"] == "fault"
+    assert other["told"].endswith("so nothing of it carries over.")
+    assert held.current is before
+    held = opened(scenario=of_the_runs_own())
     before = held.current
     made = actions.take(held, Session(), PRICES, EN)
     assert shelf_of(made)["told"] == EN("take_nothing")
@@ -189,4 +259,16 @@ def test_tabs_hold_nothing_but_tabs():
         "sv-tab-cost",
         "sv-tab-tco",
         "sv-tab-claims",
+    ]
+
+
+def test_a_mean_has_one_decimal_and_less_than_a_week_is_said_so():
+    assert [tco_sheets._quantity(name, 167.33333, EN) for name in ("gpus", "replicas")] == ["167.3", "167.3"]
+    assert tco_sheets._quantity("replicas", 20.9167, TR) == "20,9"
+    assert tco_sheets._quantity("requests", 864_000, EN) == "864,000"
+    assert [tco_sheets.weeks_of(weeks, EN) for weeks in (0, 0.466, 1, 17.38)] == [
+        "at once",
+        "under a week",
+        "1",
+        "17.4",
     ]

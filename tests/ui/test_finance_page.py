@@ -104,3 +104,16 @@ def test_the_explore_tab_is_as_it_was_and_has_no_form_beside_it(finance_server, 
     page.wait_for_selector("#sv-run", state="visible")
     assert page.locator("#sv-scenario").is_hidden()
     assert page.locator("#sv-cost").is_visible()
+
+
+@pytest.mark.parametrize("width", [1280, 1400])
+def test_the_tables_of_totals_show_all_their_columns_at_desk_width(finance_server, visit, width):
+    page = visit(finance_server, viewport={"width": width, "height": 900})
+    open_tab(page, "tco")
+    for sheet in ("options", "two-way"):
+        page.wait_for_selector(f"#sv-{sheet} table")
+        seen, whole = page.evaluate(
+            "s => { const n = document.querySelector(s); return [n.clientWidth, n.scrollWidth]; }",
+            f"#sv-{sheet} .sv-scroll",
+        )
+        assert whole <= seen, sheet

@@ -91,7 +91,8 @@ def test_a_measurement_names_hardware_precision_and_day():
     where = run(FakeRace(items(2)), session)[-1][2]["where"]
     assert where.split(" · ")[:2] == ["fake", "float32"]
     assert environment()["cpu"] in where
-    assert f"{environment()['threads']} threads" in where
+    threads = environment()["threads"]
+    assert f"{threads} thread{'s' * (threads != 1)}" in where
     assert session.run.day.isoformat() in where
 
 

@@ -95,7 +95,7 @@ FAMILIES = {
     "reason_{}": ("eos", "stop", "length", "cancelled"),
     "kind_{}": (*KINDS, "cloud", "owned", "api"),
     "legend_{}": KINDS,
-    "rule_{}": ("recovered", "bonus", "plain", "ignored"),
+    "rule_{}": ("recovered", "bonus", "bonus_tree", "plain", "ignored"),
     "view_{}": ("text", "steps"),
     "pane_{}": ("text", "steps"),
     "figure_{}": ("race", "tau", "positions", "split", "forwards"),

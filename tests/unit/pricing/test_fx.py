@@ -283,3 +283,9 @@ def test_a_bank_does_not_sell_for_less_than_it_buys():
     sides = {"buying": 46.0, "selling": 45.0}
     with pytest.raises(RateError, match="wrong way round"):
         Rates(Rate("USD", "TRY", rate, side, date(2026, 11, 27), "a bank") for side, rate in sides.items())
+
+
+@pytest.mark.parametrize("value", [1e20, 1e-9])
+def test_a_rate_beyond_any_two_currencies_is_a_slip(value):
+    with pytest.raises(RateError, match="is no rate between two currencies"):
+        Rate("USD", "EUR", value, "selling", date(2026, 11, 27), "a bank")

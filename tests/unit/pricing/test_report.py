@@ -16,8 +16,9 @@ from pricing.export.drawing import HEIGHT, WIDTH, waterfall
 from pricing.export.html import to_html
 from pricing.export.report import MOST_ASSUMED, make_report
 from pricing.export.tco_csv import tco_to_csv
-from pricing.export.words import Words
-from pricing.sensitivity import monte_carlo
+from pricing.export.told import told
+from pricing.export.words import Words, catalogue
+from pricing.sensitivity import monte_carlo, tornado
 from pricing.tco import tco
 
 AT = datetime(2026, 11, 30, 9, 0, tzinfo=UTC)
@@ -254,3 +255,60 @@ def test_a_saving_that_comes_too_late_is_a_loss_everywhere():
     assert "too late" in shown.headline[1]
     assert shown.speculation.rows[0][-1] == "a loss (NPV)"
     assert "too late" in to_html(shown)
+
+
+def test_the_best_case_comes_first_though_it_costs_more():
+    price = "cloud.0.parts.0.per_gpu_hour"
+    made = scenario(best={price: 3.0}, worst={price: 2.0})
+    assert report(made).headline[3] == "From best to worst case, rented, speculative costs $236,520 to $157,680."
+    assert "$236.520 - $157.680" in report(made, language="tr").headline[3]
+    assert report(made, case="best").headline[3].endswith("costs $236,520 to $157,680.")
+
+
+def test_what_moves_the_total_most_comes_first_and_prices_follow():
+    """The numbers with ranges by their swing; where there are none, nothing is said to be what it hangs on most."""
+    made = everything()
+    shown = report(made).conditions
+    assert shown.title.startswith("What it hangs on most")
+    best = min((o for o in tco(made).options if o.arm == "speculative"), key=lambda o: o.npv_of_cost)
+    drivers = [driver.path for driver in tornado(made, best.name) if driver.swing > 0]
+    names = {number.path: f"{number.section}: {number.name}" for number in told(made, Words())}
+    rows = [row[0] for row in shown.rows if row[0] in names.values()]
+    assert rows[: len(drivers)] == [names[path] for path in drivers[:8]]
+    assert names["cloud.0.parts.0.per_gpu_hour"] in rows
+    assert report(scenario()).conditions.title == "What it rests on"
+
+
+def _printed(text):
+    """In the last unit that is printed."""
+    return int(re.sub(r"[^\d-]", "", text))
+
+
+@pytest.mark.parametrize("language", ["en", "tr"])
+@pytest.mark.parametrize("levels", [
+    [1_047_404.4, 752_004.5, 757_004.5], [39_952.0, 34_952.3], [0.42, 0.31, 0.36], [5e9, 4.9994e9, 4.9e9],
+    [1_047_404, 1_047_104, 757_004.5], [12_345_678.9, -2_000_000.6, 4.5],
+])  # fmt: skip
+def test_steps_add_up_as_they_are_printed(language, levels):
+    first, changes, last = Words(language).steps(levels, "EUR")
+    assert _printed(first) + sum(map(_printed, changes)) == _printed(last)
+
+
+def test_the_waterfall_says_thousands_as_people_do():
+    levels = [1_047_404.4, 752_004.5, 757_004.5]
+    assert Words().steps(levels, "EUR") == ("€1,047K", ["-€295K", "+€5K"], "€757K")
+    assert Words("tr").steps(levels, "EUR")[2] == "€757\u00a0bin"
+    assert Words("tr").short_money(1_050_000_000, "TRY") == "₺1\u00a0mr"
+    assert Words("tr").short_money(1_200_000, "TRY") == "₺1,2\u00a0mn"
+
+
+def test_a_payback_of_days_is_under_a_week():
+    words = Words()
+    assert [words.weeks(weeks) for weeks in (None, 0, 0.3, 4, 183.04)] == ["–", "0", "under a week", "4.0", "183.0"]
+
+
+def test_turkish_exports_use_the_pages_words():
+    texts = " ".join(catalogue("tr").values()).lower()
+    assert not re.search("spek[üu]l|öngörül", texts)
+    assert catalogue("tr")["arm.speculative"] == "taslaklı"
+    assert catalogue("tr")["label.projected"] == "kestirim"

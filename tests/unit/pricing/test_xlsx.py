@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from pricing import load_prices
 from pricing.export import xlsx, xlsx_demand, xlsx_options
 from pricing.export.formula import Formula, round_off
+from pricing.export.report import make_report
 from pricing.export.told_moved import sentences
 from pricing.export.words import LANGUAGES, NO_VALUE, Words, catalogue
 from pricing.export.xlsx import build, to_xlsx
@@ -358,3 +359,32 @@ def test_a_scenario_that_cannot_be_served_is_told():
     with pytest.raises(ValueError, match="raise the target or use faster machines"):
         to_xlsx(everything(serving__p95_target_s=0.1))
     assert xlsx.SHEETS[0] == "summary"
+
+
+def test_the_summary_gives_the_best_case_first_and_colours_a_saving_green():
+    price = "cloud.0.parts.0.per_gpu_hour"
+    book = opened(scenario(best={price: 3.0}, worst={price: 2.0}))
+    rows = {row[0].value: row for row in book["Summary"].iter_rows()}
+    ends = rows["From best to worst case"]
+    assert [ends[1].value, ends[2].value] == [pytest.approx(236_520), pytest.approx(157_680)]
+    rules = [rule for found in book["Summary"].conditional_formatting for rule in found.rules]
+    colours = {rule.operator: rule.dxf.font.color.rgb for rule in rules}
+    assert colours == {"lessThan": "FF1B7F4B", "greaterThan": "FFB42318"}
+    assert "Red" not in rows["Compute"][3].number_format
+
+
+def test_definitions_do_not_look_as_if_they_were_to_be_changed():
+    made = scenario()
+    cells = {row[0].value: row[2] for row in opened(made)["Inputs"].iter_rows()}
+    assert cells["constant.thousand"].font.color.rgb != cells["serving.busy_limit"].font.color.rgb == "FF0000FF"
+
+
+def test_the_summary_has_what_moves_most_first():
+    rows = [row[0].value for row in opened(everything())["Summary"].iter_rows()]
+    at = next(i for i, text in enumerate(rows) if text and text.startswith("What it hangs on most"))
+    assert rows[at + 2 : at + 4] == [row[0] for row in _conditions_of_the_page()[:2]]
+    assert "What it rests on" in [row[0].value for row in opened(scenario())["Summary"].iter_rows()]
+
+
+def _conditions_of_the_page():
+    return [row for row in make_report(everything()).conditions.rows if ":" in row[0]]
