@@ -46,7 +46,6 @@ COLUMNS: tuple[tuple[str, str, str, int], ...] = (
 WIDTHS = [126, 92, 100, 112, 82, 104, 196, 104, 142, 94, 152, 114, 140, 152, 160, 132, 132, 160, 160, 96, 130, 64]
 # What they cost on a GPU is neither nothing, as with looking things up, nor a whole model's forward.
 PARTS_OF_A_MODEL = {"early_exit", *HEADS}
-_SWAP = str.maketrans(",.", ".,")
 ROW_AT = [key for key, *_ in COLUMNS].index("row")
 EVIDENCE = {
     "A": "dated copy of the primary page",
@@ -169,7 +168,7 @@ def _frame(records: list[dict[str, Any]], words: Words) -> dict[str, Any]:
 def _cell(record: dict[str, Any], key: str, kind: str, digits: int, words: Words) -> Any:
     if key.endswith("_range"):
         low, high = (record.get(f"{key.removesuffix('_range')}_{end}") for end in ("low", "high"))
-        return "" if low is None or high is None else f"{_figure(low, digits, words)}–{_figure(high, digits, words)}"
+        return "" if low is None or high is None else f"{_figure(low, digits)}–{_figure(high, digits)}"
     value = amount(record, key) if key in MONEY else record.get(key)
     if kind == "number":
         if value is None or isinstance(value, int):
@@ -190,11 +189,11 @@ def _cell(record: dict[str, Any], key: str, kind: str, digits: int, words: Words
     return str(value or "")
 
 
-def _figure(value: float, digits: int, words: Words) -> str:
-    """So many digits, without an exponent, in the reader's notation."""
+def _figure(value: float, digits: int) -> str:
+    """So many digits, without an exponent, written as the sortable numbers beside it are in every language: 1.020 as a
+    thousand and twenty beside their 1.87 would be read as one."""
     rounded = float(f"{value:.{digits}g}")
-    text = f"{rounded:,.0f}" if abs(rounded) >= 10 ** (digits - 1) else f"{rounded:g}"
-    return text.translate(_SWAP) if words.language == "tr" else text
+    return f"{rounded:.0f}" if abs(rounded) >= 10 ** (digits - 1) else f"{rounded:g}"
 
 
 def _percent(share: float, words: Words, plus: str = "+") -> str:

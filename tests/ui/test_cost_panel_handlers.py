@@ -159,12 +159,12 @@ def test_without_a_projected_speed_there_is_no_range():
     assert {row[AT["speculative_tokens_per_second_range"]] for row in shown["table"]["data"]} == {""}
 
 
-def test_a_range_is_written_in_the_readers_notation():
+def test_a_range_is_written_as_the_numbers_beside_it_are():
     record = {"plain_tokens_per_second_low": 1234.5, "plain_tokens_per_second_high": 2.345}
     cells = [
         cost_view._cell(record, "plain_tokens_per_second_range", "str", 3, Words(language)) for language in ("en", "tr")
     ]
-    assert cells == ["1,230\u20132.35", "1.230\u20132,35"]
+    assert cells == ["1230\u20132.35"] * 2
     turkish = update(words=Words("tr"))["note"]
     assert f"%{shipped_error_band(1).median_absolute * 100:.0f}" in turkish
     assert "+%" in turkish

@@ -344,7 +344,7 @@ def test_a_turkish_browser_gets_turkish_everywhere(server, visit):
     text = page.inner_text("body")
     for words in ("İstem", "Çalıştır", "Durdur", "kabul", "ret", "Ortalama kabul uzunluğu", "Sağlayıcı", "Bu nasıl"):
         assert words in text, words
-    assert "Taslaklı $/1M" in page.inner_text("#sv-cost-table")
+    assert "Taslaklı, 1M çıktı" in page.inner_text("#sv-cost-table")
     assert page.input_value("#sv-drafter input") == "birleşik"
     assert "ölçülen adım süreleriyle" in page.inner_text("#sv-about-draft")
     for english in ("Prompt", "Drafter", "Verifier", "Cost", "accepted", "rejected"):
