@@ -84,7 +84,9 @@ def test_a_link_stays_a_link_and_what_it_leads_to_is_written(tmp_path):
 
 
 def test_a_name_as_long_as_names_can_be_is_written(tmp_path):
-    write_whole(tmp_path / ("n" * 251 + ".csv"), b"x")
+    path = tmp_path / ("n" * 251 + ".csv")
+    write_whole(path, b"x")
+    assert path.read_bytes() == b"x"
 
 
 def test_a_device_is_written_to_and_not_replaced():

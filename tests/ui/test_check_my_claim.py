@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 from datetime import date
 
 import pytest
@@ -131,7 +130,7 @@ def test_figures_that_do_not_belong_together_are_a_verdict_and_no_fault():
     assert "do not belong together" in words_of(sheet)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "~", "..", ".", "app", "/work/config.json", "x/config.json", "a\nb"])
+@pytest.mark.parametrize("path", ["/etc/passwd", "~", "..", ".", "app", "/srv/config.json", "x/config.json", "a\nb"])
 def test_no_file_of_the_server_is_read_for_a_visitor(path, monkeypatch):
     monkeypatch.setattr("engine.model_shapes._from_file", lambda file: pytest.fail(f"{file} was read"))
     assert list(faults(speedup="2", model=path)) == ["model"]
@@ -200,7 +199,8 @@ def test_every_gpu_of_the_table_can_be_chosen():
 @pytest.mark.parametrize("text", ["1", "0." + "0" * 50 + "1", "999999999999999", "64", "1,000", "inf", "1e9", "٣"])
 def test_any_number_in_any_field_gets_an_answer(name, text):
     typed = {"model": "Llama-3.1-8B", "gpu": "H100 SXM", "speedup": "2", name: text}
-    json.dumps(checked(**typed), allow_nan=False)
+    drawn, answer = checked(**typed)
+    assert json.loads(json.dumps(answer, allow_nan=False))["blocks"] or drawn["faults"]
 
 
 def test_hostile_text_is_kept_as_it_was_typed_and_cut_where_it_is_long():
@@ -208,19 +208,3 @@ def test_hostile_text_is_kept_as_it_was_typed_and_cut_where_it_is_long():
     assert drawn["typed"]["model"] == HOSTILE[:80]
     assert len(drawn["typed"]["speedup"]) == form.LONGEST
     json.dumps(drawn, ensure_ascii=False).encode("utf-8")
-
-
-def test_an_answer_takes_no_time_that_anybody_waits_for():
-    page.warm_up()
-    typed = {"model": "Llama-3.1-70B", "gpu": "H100 SXM", "gpus": "8", "tokens_per_second": "500", "batch": "4",
-             "k": "5", "mean_acceptance_length": "3", "draft": "Llama-3.2-1B"}  # fmt: skip
-    took = []
-    for work in (lambda: checked(**typed), lambda: detail.published("d", TR), lambda: page.opened("e", False, TR)):
-        took.append(min(_seconds(work) for _ in range(5)))
-    assert max(took) < 0.15
-
-
-def _seconds(work):
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
