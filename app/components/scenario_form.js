@@ -4,9 +4,13 @@ let v = null, edits = {}, chosen = "base", seq = 0, table = null;
 const rows = new Map(); // path -> the nodes that show it: { slider, cells: { field: [inputs] }, notes: [..], .. }
 const form = el("div", "sv-form");
 root.append(form);
-// The keyboard goes as the eye does: tabs, form, figures. Gradio puts what is beside gr.Tabs behind all of it.
-const column = element.closest("#sv-scenario"), strip = document.querySelector("#sv-tabs > .tab-wrapper");
-if (column && strip) strip.after(column);
+// The keyboard goes as the eye does: tabs, form, figures. Gradio puts what is beside gr.Tabs behind all of it. Its tabs
+// may be made later than this view: it is asked for again whenever the form is drawn. A move would lose the focus.
+function takePlace() {
+  const column = element.closest("#sv-scenario"), strip = document.querySelector("#sv-tabs > .tab-wrapper");
+  if (column && strip && column.previousElementSibling !== strip) strip.after(column);
+}
+takePlace();
 
 // The mailbox (scenario_sent.js) carries it: a component of its own, so that no answer can overwrite what waits in it.
 function send() {
@@ -191,6 +195,7 @@ function cases() {
 }
 
 function draw() {
+  takePlace();
   rows.clear();
   table = null;
   form.textContent = "";

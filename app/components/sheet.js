@@ -11,6 +11,7 @@ function figure(cell) {
     const b = el("button", "sv-num", text);
     b.type = "button";
     b.setAttribute("aria-haspopup", "dialog");
+    b.dataset.name = cell.why;
     if (cell.name) b.setAttribute("aria-label", text + ", " + cell.name);
     b.addEventListener("click", () => trigger("why", { id: cell.why }));
     node.append(b);
@@ -133,7 +134,7 @@ const open = new Set(); // folds stay as they were left
 
 function update() {
   const v = props.value;
-  // A select that is being used keeps the keyboard: it is drawn anew under the hand that changed it.
+  // What is being used keeps the keyboard: it is drawn anew under the hand that changed it.
   const held = document.activeElement?.closest(".sv-root") === root ? document.activeElement.dataset.name : null;
   const across = Array.from(box.querySelectorAll(".sv-scroll"), (node) => node.scrollLeft);
   box.textContent = "";
@@ -143,7 +144,7 @@ function update() {
   requestAnimationFrame(() => box.querySelectorAll(".sv-scroll").forEach((node) => {
     if (node.scrollWidth > node.clientWidth + 1) node.tabIndex = 0;
   }));
-  if (held) box.querySelector(`select[data-name="${CSS.escape(held)}"]`)?.focus();
+  if (held) box.querySelector(`[data-name="${CSS.escape(held)}"]`)?.focus();
 }
 watch("value", update);
 update();

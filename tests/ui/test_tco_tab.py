@@ -252,6 +252,7 @@ def test_the_tco_tab_works_by_keyboard_alone(finance_server, visit):
     assert page.evaluate("document.activeElement.id") == "sv-tab-tco-button"
     page.keyboard.press("Enter")
     page.wait_for_selector("#sv-years table")
+    page.wait_for_selector("#sv-tabs > .tab-wrapper + #sv-scenario .sv-driver")
     for _ in range(60):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.closest('.sv-driver') !== null"):
@@ -267,6 +268,18 @@ def test_the_tco_tab_works_by_keyboard_alone(finance_server, visit):
             break
     page.keyboard.press("Enter")
     page.wait_for_selector(".sv-why:not([hidden])")
+
+
+def test_a_figure_that_is_drawn_anew_keeps_the_keyboard(finance_server, visit):
+    page = visit(finance_server)
+    open_tab(page, "tco")
+    rented = page.locator("#sv-options tr", has_text="rented").locator(".sv-num").first
+    type_into(page, RATE, "3")
+    rented.focus()
+    changed = tco(by_hand().with_values({RATE: 3})).option("rented", "plain").total
+    wait_for_text(page, "#sv-options", money(changed))
+    assert rented.inner_text() == money(changed)
+    assert rented.evaluate("node => node === document.activeElement")
 
 
 def test_a_turkish_browser_gets_turkish_and_lira(finance_server, visit):
