@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -25,6 +26,15 @@ NO_VALUE = "–"
 
 def note(message: str) -> None:
     err.print(Text(message))
+
+
+def wide_table(title: str, between: int = 2) -> Table:
+    """For many columns: nothing is spent on frames, so that headings stay whole in 80 columns. between: spaces between
+    two columns."""
+    return Table(
+        title=title, title_style="dim", title_justify="left", box=SIMPLE_HEAD, show_edge=False, pad_edge=False,
+        padding=(0, between - 1, 0, 0),
+    )  # fmt: skip
 
 
 def fail(message: str) -> None:

@@ -3,27 +3,26 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
-from app.terminal import note, number, out, share, span
+from app.terminal import note, number, out, share, span, wide_table
 
 
 def show_comparison(result: Any, wanted: int) -> None:
     if not result.samples:
         note("stopped before the first prompt was finished: nothing to report")
         return
-    table = Table(title="measured here, plain and speculative in lock-step", title_style="dim", title_justify="left")
-    table.add_column("category")
-    for name in ("runs", "plain tok/s", "speculative tok/s", "ratio", "95% interval", "lowest – highest",
-                 "mean acceptance length", "accepted / proposed"):  # fmt: skip
+    table = wide_table("measured here, plain and speculative in lock-step", between=1)
+    table.add_column("category", no_wrap=True)
+    for name in ("runs", "plain\ntok/s", "speculative\ntok/s", "ratio", "95%\ninterval", "lowest to\nhighest",
+                 "mean\nacceptance\nlength", "accepted /\nproposed"):  # fmt: skip
         table.add_column(name, justify="right")
     for category in result.categories:
         plain, fast = result.arm("plain", category), result.arm(result.drafter, category)
         table.add_row(
             Text(category), str(fast.n), number(plain.output_tokens_per_second, 1),
-            number(fast.output_tokens_per_second, 1), number(fast.ratio, 2, "x"), span(fast.interval, " – "),
-            span(fast.spread, " – "), number(fast.stats.mean_acceptance_length),
+            number(fast.output_tokens_per_second, 1), number(fast.ratio, 2, "x"), span(fast.interval),
+            span(fast.spread), number(fast.stats.mean_acceptance_length),
             share(fast.stats.draft_acceptance_rate),
             style="bold" if category == "all" else "",
         )  # fmt: skip
@@ -37,9 +36,9 @@ def show_comparison(result: Any, wanted: int) -> None:
 
 
 def _show_latency(result: Any) -> None:
-    table = Table(title="latency, all categories; n values each", title_style="dim", title_justify="left")
+    table = wide_table("latency, all categories; n values each")
     for name in ("", "arm", "P50", "P95", "P99", "n"):
-        table.add_column(name, justify="left" if name in ("", "arm") else "right")
+        table.add_column(name, justify="left" if name in ("", "arm") else "right", no_wrap=True)
     for name, what in (
         ("ttft_s", "time to first token"), ("tpot_s", "time per token after it"), ("itl_s", "time per step after it"),
         ("e2e_s", "whole answer"),
@@ -74,7 +73,7 @@ def _limits(result: Any) -> Iterator[str]:
 
 def show_profile(parts: Sequence[Any]) -> None:
     """Milliseconds a step, and of which share of it."""
-    table = Table(title="where a step's time goes, ms a step", title_style="dim", title_justify="left")
+    table = wide_table("where a step's time goes, ms a step")
     table.add_column("")
     for part in parts:
         table.add_column(f"{part.arm} ({part.steps} steps)", justify="right")

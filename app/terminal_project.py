@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from app import terminal
@@ -18,7 +16,7 @@ def show_projections(
 
     first = projections[0]
     rows = "1 sequence" if first.batch == 1 else f"{first.batch} sequences"
-    table = _table(
+    table = terminal.wide_table(
         f"projected: {model}, {precision}, {rows} of {first.prompt_tokens:g} prompt and {first.output_tokens:g} "
         "output tokens"
     )
@@ -87,7 +85,7 @@ def _show_inputs(projections: Sequence[Any]) -> None:
 def show_validation(validation: Any) -> None:
     """Predicted, published and error of every result, the worst not hidden; then what could not be predicted, and
     why."""
-    table = _table("predicted against published: output tokens/s, x: speed-up")
+    table = terminal.wide_table("predicted against published: output tokens/s, x: speed-up")
     table.add_column("result [evidence]", no_wrap=True)
     for name in ("published", "predicted", "error", "unseen"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -136,9 +134,3 @@ def _error(error: float) -> Text:
 
 def _ms(seconds: float) -> str:
     return terminal.number(seconds * 1e3, 2)
-
-
-def _table(title: str) -> Table:
-    return Table(
-        title=title, title_style="dim", title_justify="left", box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True
-    )

@@ -5,7 +5,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from app.terminal import NO_VALUE, note, number, out, share, show_lossy, span
+from app.terminal import NO_VALUE, note, number, out, share, show_lossy, span, wide_table
 
 SHOWN_WIDTHS = 9
 
@@ -70,7 +70,7 @@ def _grid(report: Any, quantization: str, points: list[Any]) -> Table:
     title = f"{quantization}: measured here, plain and speculative interleaved, {tokens} tokens a prompt"
     if report.plan.k_control != "fixed":
         title += f"; K control {report.plan.k_control}, of at most K"
-    table = Table(title=title, title_style="dim", title_justify="left")
+    table = wide_table(title)
     drafters, temperatures = len(report.plan.drafters) > 1, len(report.plan.temperatures) > 1
     if drafters:
         table.add_column("drafter", no_wrap=True)
@@ -105,7 +105,7 @@ def _curves(report: Any) -> list[Table]:
         curve = next(iter(report.verify_curves.values()))
         shown = _spread(list(curve.widths))
         title = f"t_verify(B, w), ms: one target forward behind {curve.context} tokens, median of {curve.times[0].n}"
-        table = Table(title=title, title_style="dim", title_justify="left")
+        table = wide_table(title)
         table.add_column("weights")
         table.add_column("batch", justify="right")
         for width in shown:
@@ -115,10 +115,10 @@ def _curves(report: Any) -> list[Table]:
             table.add_row(q, str(batch), *cells)
         found.append(table)
     if report.draft_curves:
-        table = Table(title="t_draft(B), ms for each drafted token", title_style="dim", title_justify="left")
+        table = wide_table("t_draft(B), ms for each drafted token")
         for name in ("weights", "drafter", *(["tree"] if _trees(report.plan) else [])):
             table.add_column(name)
-        for name in ("batch", "median", "lowest – highest", "n"):
+        for name in ("batch", "median", "lowest to highest", "n"):
             table.add_column(name, justify="right")
         for (q, drafter, batch, nodes), c in report.draft_curves.items():
             low, high = (s * 1e3 / c.k for s in (c.step.low_s, c.step.high_s))
@@ -144,7 +144,7 @@ def _spread(widths: list[int]) -> list[int]:
 
 
 def _best(report: Any) -> Table:
-    table = Table(title="best K for each batch", title_style="dim", title_justify="left")
+    table = wide_table("best K for each batch")
     trees = _trees(report.plan)
     for name in ("weights", "drafter", "T", *(["tree"] if trees else [])):
         table.add_column(name)
@@ -161,7 +161,7 @@ def _best(report: Any) -> Table:
 
 
 def _trade_off(report: Any) -> Table:
-    table = Table(title="what quantizing gives, at the smallest batch", title_style="dim", title_justify="left")
+    table = wide_table("what quantizing gives, at the smallest batch")
     table.add_column("weights")
     for name in ("step reads", "load took", "plain tok/s", "of none", "95%", "speculative", "alpha", "tau"):
         table.add_column(name, justify="right")
@@ -180,7 +180,7 @@ def _trade_off(report: Any) -> Table:
 
 def _drift(report: Any) -> Table:
     title = "how far from none: over none's own greedy answers, each token read behind the same text"
-    table = Table(title=title, title_style="dim", title_justify="left")
+    table = wide_table(title)
     table.add_column("weights")
     for name in ("tokens", "KL mean", "KL P95", "same choice", "95%", "texts that part", "at token", "margin"):
         table.add_column(name, justify="right")

@@ -138,6 +138,18 @@ def test_branches_are_shown_as_indented_lines(invoke):
     assert "low for trees by construction" in " ".join(result.stderr.split())
 
 
+def test_the_headings_of_a_bench_are_whole_in_eighty_columns(invoke, monkeypatch, tmp_path):
+    data = tmp_path / "p.jsonl"
+    data.write_text(json.dumps({"category": "copy-edit", "prompt": FOX}), encoding="utf-8")
+    monkeypatch.setattr(terminal.out, "width", 80)
+    shown = invoke("bench", "--data", data, "--max-new-tokens", 8, "--repeats", 2, "--no-save").stdout
+    table = shown[: shown.index("memory limit")]
+    for heading in ("category", "runs", "speculative", "interval", "lowest to", "acceptance", "accepted /", "proposed"):
+        assert heading in table
+    assert "…" not in table
+    assert max(map(len, table.splitlines())) <= 80
+
+
 def test_typical_acceptance_is_called_lossy_wherever_it_is_shown(invoke, tmp_path):
     shown = invoke("generate", FOX, "--verifier", "typical", "--max-new-tokens", 8, "--save")
     assert "LOSSY typical acceptance" in " ".join(shown.stderr.split())
