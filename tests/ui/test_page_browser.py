@@ -80,7 +80,7 @@ def test_the_first_run_shows_accepted_and_rejected_proposals(server, visit):
     assert "tok/s" in figures
     assert "measured · " in figures
     assert "Same tokens as plain decoding: all" in figures
-    assert "Over the same" in figures
+    assert "tokens in each, taken in turns" in figures
     assert "the seed is unused" in figures
     assert page.locator(".sv-column").count() == 5
 
