@@ -106,6 +106,8 @@ def _chosen(
         later = len({(r.provider, r.instance, r.commitment, r.region) for r in matching if r.as_of > day})
         if later:
             terminal.note(f"prices that were first read after {day} are left out ({later}), unless they replaced one")
+        if len(table) < len(matching):
+            terminal.note(f"{len(table)} of {len(matching)} prices were in force on {day}; --all shows every one")
     return table, day
 
 

@@ -106,6 +106,14 @@ def test_the_table_for_people_says_how_old_the_prices_are_and_which_file_they_ar
     assert load_prices().sha256 in result.stderr.replace("\n", "")
 
 
+def test_it_is_said_how_many_prices_of_the_file_were_in_force():
+    # AWS's p5.48xlarge stood at 98.32 $ until May 2025 and stands at 55.04 $ since.
+    assert "1 of 2 prices were in force on 2026-11-30; --all shows every one" in " ".join(
+        run("list", *P5).stderr.split()
+    )
+    assert "were in force" not in run("list", *P5, "--all").stderr
+
+
 def test_prices_are_shown_at_a_rate_of_a_bulletin_whose_kind_is_named(tmp_path):
     bulletin = ours(tmp_path, BULLETIN, "today.xml")
     (row,) = document("list", *P5, "--currency", "TL", "--tcmb", bulletin, "--kind", "forex-selling")["prices"]
