@@ -51,10 +51,10 @@ class PriceTable:
     ) -> PriceTable:
         """Rows that match every given value (one or several). `gpu` is a name ("A100 SXM") or a `gpu_key`.
 
-        Superseded prices are left out unless asked for; `today` (default: the local day) decides what has
-        passed.
+        Only prices in force on `today` (default: the local day) unless superseded ones are asked for: then every price
+        of every day. See `pricing.history.in_force`.
         """
-        day = today or date.today()
+        held = self.rows if include_superseded else history.in_force(self.rows, today or date.today())
 
         def wanted(row: PriceRow) -> bool:
             return (
@@ -62,10 +62,9 @@ class PriceTable:
                 and _matches(commitment, row.commitment)
                 and _matches(gpu, row.gpu, row.gpu_key)
                 and _matches(currency, row.currency)
-                and (include_superseded or not row.is_superseded(day))
             )
 
-        return PriceTable(tuple(row for row in self.rows if wanted(row)), self.sha256, self.file)
+        return PriceTable(tuple(row for row in held if wanted(row)), self.sha256, self.file)
 
     def on(self, day: date) -> PriceTable:
         """The prices in force on `day`: see `pricing.history.in_force` for what that means before a price was read."""

@@ -173,8 +173,8 @@ def load(lines: list[LoadLine], now: Now, words: Words) -> go.Figure:
             hovertemplate=f"{words('load_own', arm=words(f'arm_{line.arm}'))}<br>"
             f"{shown.unit_price(own.per_million_output_tokens, currency, words)}<extra></extra>",
         )
-    numbers(figure, "x", words("axis_offered"), type="log", dtick=1)
-    numbers(figure, "y", words("axis_output", m=currency), type="log", dtick=1)
+    numbers(figure, "x", words("axis_offered"), type="log", dtick="D2")  # 1, 2, 5, 10: under two tenfolds
+    numbers(figure, "y", words("axis_output", m=currency), type="log", dtick="D2")
     return figure
 
 

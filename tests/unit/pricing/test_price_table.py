@@ -77,6 +77,14 @@ def test_the_frame_has_the_price_of_one_gpu_and_marks_what_is_old():
     assert frame.superseded.sum() == 4
 
 
+def test_a_price_that_was_read_anew_is_not_chosen_beside_its_newer_self():
+    # GCP's spot price of 8 H100 in us-central1: 20.3696 read in July 2025 without a last day, 50.6095 a year later.
+    spot = load_prices().select(provider="GCP", gpu="H100 SXM", commitment="spot", today=date(2026, 12, 1))
+    assert [row.per_hour for row in spot if row.region == "us-central1"] == [50.6095]
+    both = load_prices().select(provider="GCP", gpu="H100 SXM", commitment="spot", include_superseded=True)
+    assert sorted(row.per_hour for row in both if row.region == "us-central1") == [20.3696, 50.6095]
+
+
 @pytest.mark.parametrize(
     ("column", "text", "says"),
     [
