@@ -5,11 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# Models whose layers are not the gated (three-matrix) kind; their parameters cannot be counted with llama's rule.
-_NOT_LLAMA_LIKE = frozenset({
-    "bloom", "codegen", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gptj", "mpt", "opt", "phi",
-    "starcoder2", "xglm",
+# Models whose parameters the formula counts right: each is held to transformers' own in the tests. Any other may have
+# two matrices where these have three, experts under names of its own, or layers unlike each other.
+COUNTED = frozenset({
+    "bitnet", "cohere", "cohere2", "cwm", "diffllama", "ernie4_5", "ernie4_5_moe", "exaone", "exaone4", "flex_olmo",
+    "gemma", "gemma2", "gemma3_text", "glm", "glm4", "glm4_moe", "gpt_oss", "granite", "granitemoe", "granitemoeshared",
+    "helium", "hunyuan_v1_dense", "hyperclovax", "internlm3", "llama", "llama4_text", "minimax_m2", "ministral",
+    "ministral3", "mistral", "mixtral", "olmo", "olmo2", "olmo3", "olmoe", "phi3", "phimoe",
+    "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "solar_open", "stablelm", "vaultgemma",
 })  # fmt: skip
+# Of them, those that share an embedding between input and output where their config does not say.
+_TIED = ("cohere", "ernie4_5", "gemma", "smollm3", "vaultgemma")
 # Models that read a whole text or hand one on to another, in case their config names no architecture.
 _NO_DECODER = frozenset({
     "albert", "bart", "bert", "bigbird", "blenderbot", "clip", "deberta", "deberta-v2", "distilbert", "electra",
@@ -62,8 +68,8 @@ class ConfigReader:
         return default if value is None else value
 
     def tied(self) -> bool:
-        """Whether input and output share an embedding; Gemma's configs leave unsaid that they do."""
-        return self.flag("tie_word_embeddings", default=str(self.value("model_type")).startswith("gemma"))
+        """Whether input and output share an embedding; some configs leave unsaid that they do."""
+        return self.flag("tie_word_embeddings", default=str(self.value("model_type")).startswith(_TIED))
 
     def listed(self, name: str) -> Iterable[Any]:
         value = self.value(name)
@@ -105,15 +111,31 @@ class ConfigReader:
             uneven = next((name for name in _UNEVEN_FIELDS if self.value(name) is not None), None)
             if uneven is not None:
                 raise ValueError(f"{named} has layers of different sizes ({uneven}), which is not covered")
-            if kind in _NOT_LLAMA_LIKE:
-                raise ValueError(f"{kind} is not built like llama, so its parameters must be given with n_params")
+            if kind and kind not in COUNTED:
+                raise ValueError(
+                    f"the parameters of {kind} cannot be counted from its config; where they are known, "
+                    "ModelShape.from_config takes them as n_params"
+                )
 
     def expert_layers(self, layers: int) -> int:
         """How many layers have routed experts; the others are dense."""
-        dense_first = self.first("first_k_dense_replace")
-        every = self.first("decoder_sparse_step", default=1, least=1)
-        dense_named = {layer for layer in self.listed("mlp_only_layers") if isinstance(layer, int)}
-        return sum(i >= dense_first and (i + 1) % every == 0 and i not in dense_named for i in range(layers))
+        named = self.value("moe_layers")
+        if named is not None:
+            return len({layer for layer in self.listed("moe_layers") if isinstance(layer, int) and 0 <= layer < layers})
+        first = self.first("first_k_dense_replace", "moe_layer_start_index")
+        last = self.first("moe_layer_end_index", default=layers - 1) if self._says_where_experts_end() else layers - 1
+        every = self.first("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", default=1, least=1)
+        dense = {layer for layer in self.listed("mlp_only_layers") if isinstance(layer, int)}
+        return sum(first <= i <= last and (i + 1) % every == 0 and i not in dense for i in range(layers))
+
+    def _says_where_experts_end(self) -> bool:
+        end = self.value("moe_layer_end_index")
+        return end is not None and end != -1  # Ernie's way to say: to the last
+
+    def shared_experts(self) -> int:
+        """Of the routed ones' width, in each layer that has those; Llama 4 has one that its config does not mention."""
+        unsaid = 1 if self.value("model_type") == "llama4_text" else 0
+        return self.first("n_shared_experts", "moe_num_shared_experts", default=unsaid)
 
     def attention_params(self, heads: int, kv_heads: int, head_dim: int, hidden: int) -> int:
         kind = self.value("model_type", "")

@@ -62,19 +62,19 @@ class ModelShape:
         kv_heads, head_dim = get.key_heads(heads), get.head_dim(hidden, heads)
         embedding = vocab * hidden
         tied = get.tied()
-        experts = get.first("num_experts", "num_local_experts", "n_routed_experts")
+        experts = get.first("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
         expert_layers = get.expert_layers(layers) if experts else 0
-        per_token = get.need("num_experts_per_tok") if expert_layers else 0
+        per_token = get.need("num_experts_per_tok", "moe_k") if expert_layers else 0
         expert_width = get.need("moe_intermediate_size", "intermediate_size") if expert_layers else 0
         expert_params = 3 * hidden * expert_width * expert_layers
 
         dense = get.attention_params(heads, kv_heads, head_dim, hidden) * layers
         dense += 2 * hidden * layers + hidden  # norms
         if layers > expert_layers and (n_params is None or expert_layers):
-            dense += 3 * hidden * get.need("intermediate_size") * (layers - expert_layers)
+            dense += 3 * hidden * get.need("intermediate_size_mlp", "intermediate_size") * (layers - expert_layers)
         if expert_layers:
-            shared = get.first("n_shared_experts") * expert_width
-            shared += get.first("shared_expert_intermediate_size")
+            shared = get.shared_experts() * expert_width
+            shared += get.first("shared_expert_intermediate_size", "shared_intermediate_size")
             # the router has a row for each expert; a shared expert sized on its own has a gate row too
             gate_rows = experts + (1 if get.first("shared_expert_intermediate_size") else 0)
             dense += (3 * hidden * shared + gate_rows * hidden) * expert_layers
