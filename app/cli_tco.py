@@ -93,6 +93,7 @@ def tco(
             content = tco_file(
                 out.suffix.lower(), found.scenario, case=case.value, language=language.value, prices=prices,
                 measurements=runs, chances=drawn.chances if drawn else (), changes=found.moved_told, tornado_of=tornado,
+                to=to,
             )  # fmt: skip
             write_whole(out, content)
             terminal.note(f"written to {out}")

@@ -62,6 +62,13 @@ def _text(text: str, style: ParagraphStyle) -> Paragraph:
     return Paragraph(escape(_shown(text)), style)
 
 
+def _lined(number: str, style: ParagraphStyle) -> Paragraph:
+    """One in two currencies: its own, and the other under it."""
+    own, *others = (escape(_shown(line)) for line in number.split("\n"))
+    small = f'<font size="{style.fontSize - 0.6:g}" color="{_DIM.hexval().replace("0x", "#")}">'
+    return Paragraph(own + "".join(f"<br/>{small}{other}</font>" for other in others), style)
+
+
 def _shown(text: str) -> str:
     """With a mark for each letter that the font does not have."""
     known = pdfmetrics.getFont(_PLAIN).face.charToGlyph
@@ -72,6 +79,7 @@ def _story(report: Report, width: float) -> list[object]:
     story: list[object] = [
         _text(report.title, _style(15, _HEAD, _BOLD)),
         _text(report.subtitle, _style(8, _DIM)),
+        *([_text(report.rate, _style(8, _DIM))] if report.rate else []),
         *([_text(report.about, _style(8))] if report.about else []),
         Spacer(1, 4),
         _headline(report, width),
@@ -119,7 +127,9 @@ def _table(table: Table, width: float) -> list[object]:
 
     def row(texts: tuple[str, ...], colour: HexColor, font: str) -> list[Paragraph]:
         return [
-            _text(text, _style(size, colour, font, alignment=TA_RIGHT if i >= table.right else 0))
+            _lined(text, _style(size, colour, font, alignment=TA_RIGHT))
+            if i >= table.right
+            else _text(text, _style(size, colour, font))
             for i, text in enumerate(texts)
         ]
 

@@ -22,7 +22,8 @@ def list_prices(chosen: dict[str, Any], to: Any, as_json: bool) -> None:
     if not as_json:
         terminal_prices.show_prices(table, converted, day)
         return
-    prices = [{**_record(r, day), "converted": c} for r, c in zip(table, converted, strict=True)]
+    gone = table.superseded(day)
+    prices = [{**_record(r, day, r in gone), "converted": c} for r, c in zip(table, converted, strict=True)]
     command.print_json({"schema": "specscope.prices", "on": str(day), "table": _named(table), "prices": prices})
 
 
@@ -161,7 +162,7 @@ def _compare(
 
 def _diff_record(difference: PriceDiff) -> dict[str, Any]:
     def record(row: PriceRow | None) -> dict[str, Any] | None:
-        return None if row is None else _record(row, difference.day)
+        return None if row is None else _record(row, difference.day, row.is_superseded(difference.day))
 
     def records(entries: Iterable[Any]) -> list[dict[str, Any]]:
         return [{"old": record(e.old), "new": record(e.new), "share": e.share} for e in entries]
@@ -170,9 +171,9 @@ def _diff_record(difference: PriceDiff) -> dict[str, Any]:
     return {part: records(getattr(difference, part)) for part in parts} | {"unchanged": difference.unchanged}
 
 
-def _record(row: PriceRow, day: date) -> dict[str, Any]:
+def _record(row: PriceRow, day: date, superseded: bool) -> dict[str, Any]:
     derived = {"per_gpu_hour": row.per_gpu_hour, "usd_per_hour": row.usd_per_hour, "source": row.source}
-    return {**row.model_dump(mode="json"), **derived, "stale": row.is_stale(day), "superseded": row.is_superseded(day)}
+    return {**row.model_dump(mode="json"), **derived, "stale": row.is_stale(day), "superseded": superseded}
 
 
 def _named(table: PriceTable) -> dict[str, str]:

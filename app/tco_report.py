@@ -185,6 +185,6 @@ def _moved(found: Found) -> list[dict[str, Any]]:
 
 
 def _drawn(drawn: Drawn) -> dict[str, Any]:
-    names = ("option", "p05", "p50", "p95", "mean", "loss_share")
+    names = ("option", "p05", "p50", "p95", "mean", "loss_share", "missed_share")
     options = [{name: getattr(chance, name) for name in names} for chance in drawn.chances]
     return {"draws": drawn.made, "asked": drawn.asked, "seed": drawn.seed, "options": options}

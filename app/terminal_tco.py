@@ -161,12 +161,14 @@ def _tornado(found: Found, words: Words) -> None:
 
 def _chances(drawn: Drawn, found: Found, words: Words) -> None:
     currency = found.used.currency
+    targeted = any(chance.missed_share is not None for chance in drawn.chances)
     rows = [
         (chance.option, *(words.money(v, currency, 0) for v in (chance.p05, chance.p50, chance.p95, chance.mean)),
-         words.share(chance.loss_share))
+         words.share(chance.loss_share), *([words.share(chance.missed_share)] if targeted else []))
         for chance in drawn.chances
     ]  # fmt: skip
-    heads = [words(f"chances.{key}") for key in ("option", "p05", "p50", "p95", "mean", "loss")]
+    keys = ("option", "p05", "p50", "p95", "mean", "loss", *(["missed"] if targeted else []))
+    heads = [words(f"chances.{key}") for key in keys]
     _rows(words("sensitivity.chances", draws=f"{drawn.made:,}"), heads, rows)
 
 

@@ -26,12 +26,13 @@ _NOTHING = 1e-9
 def cloud_bill(option: Cloud, at: str, x: Numbers, demand: Demand) -> Bill:
     """Whole instances for each part of the fleet. On-demand and spot ones are billed for the hours in which the service
     is on, reserved ones and capacity blocks for all hours; a reserved one until its term ends, whether it is needed or
-    not."""
+    not. It serves as long as it is paid for: the parts without a term run what is left over."""
     nothing = x.nothing(demand.requests.shape[1])
     compute, gpus, beyond = nothing, nothing, nothing
     shares = [x(f"{at}.parts.{i}.fleet_share") for i in range(len(option.parts))]
     per_instance = x(f"{at}.gpus_per_instance")
-    for i, (part, replicas) in enumerate(zip(option.parts, dealt_out(demand.replicas + nothing, shares), strict=True)):
+    terms = [part.term_months for part in option.parts]
+    for i, (part, replicas) in enumerate(zip(option.parts, run(demand.replicas + nothing, shares, terms), strict=True)):
         own = f"{at}.parts.{i}"
         running = ceiling(replicas / (1 - x(f"{own}.interruption_share")))
         needed = ceiling(running * x("serving.gpus_per_replica") / per_instance) * per_instance
@@ -47,8 +48,33 @@ def cloud_bill(option: Cloud, at: str, x: Numbers, demand: Demand) -> Bill:
         "egress": demand.requests / _M * x(f"{at}.egress_per_million_requests"),
         "support": compute * x(f"{at}.support_share"),
         "gpus": gpus,
-        "beyond": beyond,
+        "beyond": beyond * (1 + x(f"{at}.support_share")),
     }
+
+
+def run(replicas: Array, shares: list[Array], terms: list[int]) -> list[Array]:
+    """Whole replicas that each part runs in each month, [draws, months]; terms: months that each is reserved for.
+
+    By their shares, but none while a reserved one idles: of what a part still holds beyond its share so many fewer are
+    reserved anew in parts of shorter terms, and run in those of a term of 1, between which what is left over is dealt
+    out by their shares. Where nothing idles, as in all but falling demand, all parts have what their shares come to."""
+    due = dealt_out(replicas, shares)
+    found, idle = list(due), 0 * replicas
+    for i in longest_first(terms):
+        found[i] = _held(due[i] - idle, terms[i])[0]
+        idle = idle + found[i] - due[i]
+    monthly = [i for i, term in enumerate(terms) if term == 1]
+    if monthly and (idle > 0).any():
+        left = (sum(due[i] for i in monthly) - idle).clip(min=0)
+        of_these = sum(shares[i] for i in monthly)
+        for i, part in zip(monthly, dealt_out(left, [shares[i] / of_these for i in monthly]), strict=True):
+            found[i] = part * (idle > 0) + due[i] * (idle <= 0)
+    return found
+
+
+def longest_first(terms: list[int]) -> list[int]:
+    """The parts that are reserved, those of equal terms in their own order."""
+    return sorted((i for i, term in enumerate(terms) if term > 1), key=lambda i: -terms[i])
 
 
 def dealt_out(replicas: Array, shares: list[Array]) -> list[Array]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pricing.columns import Array, Numbers, array, at_least, ceiling
 from pricing.scenario import ARMS, Arm, Scenario
-from pricing.service_level import ServiceLevel, busy_limit, service_level
+from pricing.service_level import ServiceLevel, busy_limit, service_level, target_missed
 
 HOURS_PER_YEAR = 8760
 HOURS_PER_MONTH = HOURS_PER_YEAR / 12
@@ -30,9 +30,10 @@ class RequestSeconds:
 
 @dataclass(frozen=True)
 class Demand:
-    """A month a column, [draws, months] each but `seconds`. requests and tokens: in the month. replicas: what the
-    busiest hour takes with P95 in its limit, and the spare ones; fractions of one are bought whole. busy_share: of a
-    replica's time while the service is on. peak_busy_share: in the busiest hour, of a replica that is no spare."""
+    """A month a column, [draws, months] each but `seconds` and `missed`. requests and tokens: in the month. replicas:
+    what the busiest hour takes with P95 in its limit, and the spare ones; fractions of one are bought whole.
+    busy_share: of a replica's time while the service is on. peak_busy_share: in the busiest hour, of a replica that is
+    no spare. missed: whether no fleet keeps the P95 target, [draws, 1]; None where there is no target."""
 
     seconds: RequestSeconds
     requests: Array
@@ -42,6 +43,7 @@ class Demand:
     replicas: Array
     busy_share: Array
     peak_busy_share: Array
+    missed: Array | None
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def demand(scenario: Scenario, x: Numbers, arm: Arm) -> Demand:
         replicas=machines.replicas,
         busy_share=machines.busy_share,
         peak_busy_share=machines.peak_busy_share,
+        missed=target_missed(scenario, arm, x, seconds.total),
     )
 
 

@@ -12,7 +12,7 @@ from pricing.rows import finite
 
 WEEKS_PER_MONTH = 365 / 12 / 7
 _NOTHING = 1e-9  # of the largest flow: what rounding leaves of a difference has no sign
-_LARGEST_DISCOUNT = 1e6  # all but everything lost, each month
+LARGEST_DISCOUNT = 2.0**19  # all but everything lost, each month; a power of two, as the search for it doubles
 
 
 def monthly_rate(yearly_rate: float) -> float:
@@ -45,17 +45,19 @@ def monthly_irr(monthly_flows: Sequence[float]) -> float | None:
     first = next((flow for flow in flows if abs(flow) > nothing), 0.0)
     if first >= 0 or (_turns(flows, nothing) != 1 and _turns(accumulate(flows), nothing) != 1):
         return None
+    # Of a clear loss, a last flow of 1e-12 would outweigh all others.
+    counted = [flow if abs(flow) > nothing else 0.0 for flow in flows]
 
     def worth(discount: float) -> float:
         total = 0.0
-        for flow in reversed(flows):
+        for flow in reversed(counted):
             total = total * discount + flow
         return total
 
     low, high = 0.0, 1.0  # of 1 / (1 + rate): what is paid first is worth most at 0
     while worth(high) < 0:
         high *= 2
-        if high > _LARGEST_DISCOUNT:
+        if high > LARGEST_DISCOUNT:
             return None
     while low < (middle := (low + high) / 2) < high:
         low, high = (middle, high) if worth(middle) < 0 else (low, middle)

@@ -21,8 +21,8 @@ TERM_MONTHS = {"reserved_1yr": 12, "reserved_3yr": 36, "reserved_unstated": 12}
 class CloudPart(Part):
     """`fleet_share` of the replicas at one price: whole ones, dealt out so that all parts have together what the fleet
     takes. `interruption_share`: of a spot GPU's hours, lost to interruptions and to what is done again; so many more
-    are rented. A reserved GPU is paid for its whole term, however demand falls; only when that ends may it go. The
-    other parts keep their shares even where a reserved one stands idle."""
+    are rented. A reserved GPU is paid for its whole term, however demand falls; only when that ends may it go. Until
+    then it serves, also beyond its part's share, and the other parts have what is left over."""
 
     commitment: Commitment
     per_gpu_hour: Positive

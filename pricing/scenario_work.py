@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pricing.figure import (
     AtLeastOne,
@@ -82,6 +82,12 @@ class Serving(Part):
     spare_replicas: CountOrNone = assumed(1.0)
     cached_input_cost_share: Share = assumed(0.1)
     p95_target_s: Positive | None = None
+
+    @model_validator(mode="after")
+    def _one_number_of_places(self) -> Self:
+        if self.requests_at_once.is_a_range:
+            raise ValueError("serving.requests_at_once has a range; it is chosen, so give it one value")
+        return self
 
 
 class Speculation(Part):

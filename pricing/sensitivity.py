@@ -91,7 +91,10 @@ def two_way(
 @dataclass(frozen=True)
 class Chances:
     """Of one option over all draws: what 5, 50 and 95 % of the totals stay below, and the mean. loss_share: of the
-    draws in which speculation costs more than plain decoding; None for plain decoding and for an API."""
+    draws in which speculation costs more than plain decoding; None for plain decoding and for an API. missed_share: of
+    the draws in which no fleet keeps the P95 target, decoded that way; their totals are of the fleet that keeps the
+    nearest target that can be kept. None where there is no target, and for an API. 0 where a load curve was measured: a
+    draw that misses its target everywhere is refused."""
 
     option: str
     p05: float
@@ -99,6 +102,7 @@ class Chances:
     p95: float
     mean: float
     loss_share: float | None
+    missed_share: float | None
     totals: tuple[float, ...]
 
 
@@ -129,13 +133,18 @@ def monte_carlo(
     if not made:
         raise ValueError(f"{scenario.name} gives no number a range; write one as {{value = 3, low = 2, high = 5}}")
     totals: dict[tuple[str, str, Arm], list[float]] = {}
+    missed: dict[tuple[str, str, Arm], float] = {}
     for begin in range(0, draws, 2000):
         if begin and stop():
             break
         for costed in cost_options(scenario, {path: values[begin : begin + 2000] for path, values in made.items()}):
-            totals.setdefault((costed.option, costed.kind, costed.arm), []).extend(costed.total.tolist())
+            key, total = (costed.option, costed.kind, costed.arm), costed.total
+            totals.setdefault(key, []).extend(total.tolist())
+            if costed.demand.missed is not None and costed.kind != "api":  # one row where no draw moves it
+                missed[key] = missed.get(key, 0.0) + float(costed.demand.missed.mean()) * len(total)
     found = []
-    for (option, kind, arm), values in totals.items():
+    for key, values in totals.items():
+        option, kind, arm = key
         plain = totals[option, kind, "plain"]
         loss = None
         if arm == "speculative":
@@ -143,7 +152,8 @@ def monte_carlo(
         ordered = sorted(values)
         title = option if kind == "api" else f"{option}, {arm}"
         p05, p50, p95 = (quantile(ordered, share) for share in (0.05, 0.5, 0.95))
-        found.append(Chances(title, p05, p50, p95, sum(values) / len(values), loss, tuple(values)))
+        late = missed[key] / len(values) if key in missed else None
+        found.append(Chances(title, p05, p50, p95, sum(values) / len(values), loss, late, tuple(values)))
     return found
 
 

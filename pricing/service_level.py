@@ -47,6 +47,16 @@ def queue_limit(p95_target_s: Array, places: int, request_s: Array, most: Array)
     return _smaller(_busiest_within(room, places), most)
 
 
+def target_missed(scenario: Scenario, arm: Arm, x: Numbers, request_s: Array) -> Array | None:
+    """Whether no fleet keeps the target, however idle, [draws, 1]: a request that waits for nobody takes longer. None
+    where there is no target. Nowhere on a measured load curve: what misses it everywhere is refused by `busy_limit`."""
+    if scenario.serving.p95_target_s is None:
+        return None
+    if scenario.load_curve.get(arm):
+        return 0 * request_s > 0
+    return x("serving.requests_at_once") * request_s > x("serving.p95_target_s") * (1 + TOLERANCE)
+
+
 def _busiest_within(room: Array, places: int) -> Array:
     """Where 1 + P95 of the wait, in service times, comes to `room`; straight between the curve's points."""
     curve = wait_curve(places)

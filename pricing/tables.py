@@ -70,6 +70,10 @@ class PriceTable:
         """The prices in force on `day`: see `pricing.history.in_force` for what that means before a price was read."""
         return PriceTable(history.in_force(self.rows, day), self.sha256, self.file)
 
+    def superseded(self, day: date) -> frozenset[PriceRow]:
+        """Prices read until `day` that are in force no more: their last day has passed, or they were read anew."""
+        return frozenset(row for row in self.rows if row.as_of <= day) - set(history.in_force(self.rows, day))
+
     def merged(self, other: PriceTable, day: date | None = None) -> PriceTable:
         """Both tables, the older prices closed on the day before the newer ones hold; see `pricing.history.merged`.
 
@@ -85,9 +89,9 @@ class PriceTable:
         """
         day = today or date.today()
         names = (*COLUMNS, *_OF_A_ROW)
+        gone = self.superseded(day)
         records = [
-            {name: getattr(row, name) for name in names}
-            | {"superseded": row.is_superseded(day), "stale": row.is_stale(day)}
+            {name: getattr(row, name) for name in names} | {"superseded": row in gone, "stale": row.is_stale(day)}
             for row in self.rows
         ]
         return pd.DataFrame.from_records(records, columns=[*names, "superseded", "stale"])

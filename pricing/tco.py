@@ -44,11 +44,13 @@ class Costed:
         return self.flows.sum(axis=1)
 
 
-def cost_options(scenario: Scenario, draws: Mapping[str, Sequence[float]] | None = None) -> list[Costed]:
-    """Every option in each arm, for the scenario's own numbers or for draws of some of them; an API has no arms, and
-    stands once, as "plain"."""
+def cost_options(
+    scenario: Scenario, draws: Mapping[str, Sequence[float]] | None = None, arms: Sequence[Arm] = ARMS
+) -> list[Costed]:
+    """Every option in each of the arms, for the scenario's own numbers or for draws of some of them; an API has no
+    arms, and stands once, as "plain"."""
     x = Numbers(scenario, draws)
-    needs = {arm: demand(scenario, x, arm) for arm in ARMS}
+    needs = {arm: demand(scenario, x, arm) for arm in arms}
     found = []
     for i, cloud in enumerate(scenario.cloud):
         for arm, need in needs.items():
@@ -57,8 +59,9 @@ def cost_options(scenario: Scenario, draws: Mapping[str, Sequence[float]] | None
         for arm, need in needs.items():
             found.append(_costed(x, owned.name, "owned", arm, need, owned_bill(owned, f"owned.{i}", x, need)))
     for i, api in enumerate(scenario.api):
-        bill = api_bill(f"api.{i}", x, needs["plain"], api.cached_input_per_million is not None)
-        found.append(_costed(x, api.name, "api", "plain", needs["plain"], bill))
+        work = needs[arms[0]]  # the same in each
+        bill = api_bill(f"api.{i}", x, work, api.cached_input_per_million is not None)
+        found.append(_costed(x, api.name, "api", "plain", work, bill))
     return found
 
 
@@ -175,7 +178,7 @@ def tco(scenario: Scenario) -> Tco:
     speculation = tuple(
         choose(arms["speculative"], arms["plain"], rate) for arms in by_name.values() if "speculative" in arms
     )
-    best = [arms.get("speculative", arms["plain"]) for arms in by_name.values()]
+    best = [min(arms.values(), key=lambda option: option.npv_of_cost) for arms in by_name.values()]
     choices = tuple(choose(a, b, rate) for a in best for b in best if a is not b)
     return Tco(scenario, tuple(sorted(options, key=lambda o: o.npv_of_cost)), speculation, choices)
 

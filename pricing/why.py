@@ -169,7 +169,7 @@ def _ends(made: Tco, costed: Costed) -> Iterator[Step]:
     if option.beyond_term:
         yield Step(
             "beyond_term", option.beyond_term, "money", "",
-            "still owed for reservations after the term, with tax; in no total",
+            "still owed for reservations after the term, with their support and tax; in no total",
         )  # fmt: skip
     yield Step(
         "total", option.total, "money", "", f"all bills of {scenario.years} years, what was bought and sold in them"

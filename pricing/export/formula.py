@@ -10,8 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pricing.finance import monthly_irr
-
 Value = float | str | bool
 # What stands where a division by zero would: it goes through all arithmetic and is never stored.
 NOTHING = math.nan
@@ -227,17 +225,19 @@ def still_running(rented: Cells, months: Cells, month: Formula, term: Formula) -
     return Formula(f"SUMPRODUCT({rented.text}*({month.text}-{months.text}<{term.text}))", found)
 
 
-def worth_at(rate: Formula, today: Formula, later: Cells) -> Formula:
-    """Present value of flows at a rate a period, the first one undiscounted."""
-    found = today.number + math.fsum(flow / (1 + rate.number) ** t for t, flow in enumerate(later.numbers, 1))
-    return Formula(f"{today.text}+NPV({rate.text},{later.text})", found, _ADD)
+def worth_at(growth: Formula, flows: Cells, powers: Cells) -> Formula:
+    """Flows, each over e^(growth x power): their worth today or in the end, by which way the powers go. No growth and
+    power is below 0, so that nothing is too large; what is too small for a number is 0 with EXP, where LibreOffice
+    makes an error of the same power of a base."""
+    pairs = zip(flows.numbers, powers.numbers, strict=True)
+    found = math.fsum(flow * math.exp(-growth.number * power) for flow, power in pairs)
+    text = growth.text if growth.rank >= _TIMES else f"({growth.text})"
+    return Formula(f"SUMPRODUCT({flows.text}*EXP(0-{text}*{powers.text}))", found)
 
 
-def rate_of_return(flows: Cells, guess: Formula, otherwise: Formula) -> Formula:
-    """A month; `otherwise` where the flows have none. The search begins at `guess`."""
-    found = monthly_irr(flows.numbers)
-    text = f"IFERROR(IRR({flows.text},{guess.text}),{otherwise.text})"
-    return Formula(text, found if found is not None else otherwise.value)
+def exponential(part: Formula) -> Formula:
+    """e to the power of `part`; of numbers below 700."""
+    return Formula(_call("EXP", part), math.exp(part.number))
 
 
 def when_number(part: Formula, yes: Callable[[Formula], Formula], no: Formula) -> Formula:

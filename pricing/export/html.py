@@ -50,6 +50,7 @@ svg text { font: 9px system-ui, "DejaVu Sans", sans-serif; fill: currentColor; }
   th, td { padding: .06rem .3rem; } .scroll { overflow: visible; } footer { margin-top: .5rem; padding-top: .2rem; }
 }
 """
+_ALSO = ".also { color: var(--dim); font-size: .92em; }\n"
 # What fits on an A4 page in the usual size; more is set smaller.
 _USUAL_LINES = 52
 
@@ -60,6 +61,7 @@ def to_html(report: Report) -> str:
     parts = [
         f"<h1>{escape(report.title)}</h1>",
         f'<p class="dim">{escape(report.subtitle)}</p>',
+        f'<p class="dim">{escape(report.rate)}</p>' if report.rate else "",
         f"<p>{escape(report.about)}</p>" if report.about else "",
         f'<div class="headline{verdict}">' + "".join(f"<p>{escape(said)}</p>" for said in report.headline) + "</div>",
         '<div class="charts">' + "".join(map(_figure, report.drawings)) + "</div>",
@@ -74,12 +76,13 @@ def to_html(report: Report) -> str:
     ]
     full = " class=full" if _lines(report) > _USUAL_LINES else ""
     # No script, style, picture or address from anywhere: what is not in the file is not fetched.
+    style = _STYLE + _ALSO if report.rate else _STYLE
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     return (
         f'<!doctype html>\n<html lang="{report.language}"{full}>\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(report.title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{escape(report.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
         + "\n".join(part for part in parts if part)
         + "\n</body>\n</html>\n"
     )
@@ -91,13 +94,15 @@ def _lines(report: Report) -> float:
     wide = sum(1 + len(row[0]) // 45 for table in tables for row in table.rows)
     left = sum(max(1 + len(row[0]) // 36, 1 + len(row[-1]) // 24) for row in report.conditions.rows)
     right = sum(1 + len(row[0]) // 48 for row in report.assumed.rows) + sum(1 + len(t) // 80 for t in report.excluded)
-    return wide + max(left, right) + len(report.about) / 160 + len(report.headline)
+    both = sum(any("\n" in text for text in row[1:]) for table in tables for row in table.rows)  # a line more each
+    return wide + both + max(left, right) + len(report.about) / 160 + len(report.headline)
 
 
 def _table(table: Table) -> str:
     def cells(tag: str, texts: tuple[str, ...]) -> str:
         return "".join(
-            f"<{tag}{' class=right' if i >= table.right else ''}>{escape(text)}</{tag}>" for i, text in enumerate(texts)
+            f"<{tag} class=right>{_lined(text)}</{tag}>" if i >= table.right else f"<{tag}>{escape(text)}</{tag}>"
+            for i, text in enumerate(texts)
         )
 
     rows = "".join(f"<tr>{cells('td', row)}</tr>" for row in table.rows)
@@ -105,6 +110,12 @@ def _table(table: Table) -> str:
     told = "" if table.right < len(table.heads) else " class=told"
     body = f'<div class="scroll"><table{told}>{head}<tbody>{rows}</tbody></table></div>'
     return f"<h2>{escape(table.title)}</h2>{body}"
+
+
+def _lined(number: str) -> str:
+    """One in two currencies: its own, and the other under it."""
+    own, *others = number.split("\n")
+    return escape(own) + "".join(f"<div class=also>{escape(other)}</div>" for other in others)
 
 
 def _figure(drawing: Drawing) -> str:

@@ -12,7 +12,7 @@ from pricing.tables import PriceTable
 
 
 def told_matches(scenario: Scenario, prices: PriceTable | None, today: date, words: Words) -> dict[str, str]:
-    """By the path of each rented price: the row that it is in the table as, or that it is not from it."""
+    """By the path of each rented price: the row that it is in the table as, or that it is the user's own."""
     if prices is None:
         return {}
     return {part.path: told_match(part, words) for part in matched_prices(scenario, prices, today)}

@@ -16,8 +16,9 @@ from pricing.export.csv import guard
 from pricing.export.formula import Cells, Formula, Value
 
 Kind = Literal[
-    "text", "count", "number", "factor", "share", "money", "rate", "tiny", "day", "whole", "tenth", "irr", "change"
-]
+    "text", "count", "number", "factor", "share", "money", "rate", "tiny", "day", "whole", "tenth", "irr", "change",
+    "also",
+]  # fmt: skip
 # What Excel takes in one cell is 32,767 characters.
 LONGEST_TEXT = 32_000
 INK, BLUE, PAPER_BLUE, RULE, DIM, GREEN, RED = (
@@ -37,7 +38,9 @@ _LOOKS: dict[str, dict[str, Any]] = {
     "fixed": {"bg_color": "#EEF1F4"},
     "note": {"font_color": DIM, "italic": True},
     "about": {"font_color": DIM, "italic": True},
+    "how": {"font_color": DIM, "italic": True, "text_wrap": True},
     "wrapped": {"text_wrap": True, "valign": "top"},
+    "fit": {"shrink": True, "valign": "top"},  # on one line, however long
     "good": {"bold": True, "font_color": GREEN},
     "bad": {"bold": True, "font_color": RED},
 }  # fmt: skip
@@ -50,16 +53,16 @@ def shown_text(text: str) -> str:
 
 
 class Workbook:
-    """`add` sheets, write them, `close` for the bytes. Money is shown in `currency`."""
+    """`add` sheets, write them, `close` for the bytes. Money is shown in `currency`, kind "also" in the second one."""
 
-    def __init__(self, currency: Currency, written_at: datetime) -> None:
+    def __init__(self, currency: Currency, written_at: datetime, second: Currency | None = None) -> None:
         self._out = io.BytesIO()
         self.book = xlsxwriter.Workbook(
             self._out, {"in_memory": True, "strings_to_urls": False, "strings_to_formulas": False}
         )
         self.book.set_calc_mode("auto")
         self.book.set_properties({"created": written_at, "title": "specscope", "comments": "specscope"})
-        self.symbol = SYMBOLS[currency]
+        self.symbol, self.second_symbol = SYMBOLS[currency], SYMBOLS[second or currency]
         self._formats: dict[tuple[str, str], Any] = {}
 
     def add(self, name: str, colour: str = "#0B3A75") -> Sheet:
@@ -85,10 +88,11 @@ class Workbook:
                 "rate": _signed(f"{money}#,##0.00##"), "tiny": _signed(f"{money}0.000000"), "day": "yyyy-mm-dd",
                 "whole": "0", "tenth": "#,##0.0", "irr": '[>100]"> 10,000%";[<0][Red]-0.0#%;0.0#%',
                 "change": f"+{money}#,##0.00;-{money}#,##0.00;{money}0.00",
+                "also": _signed(f'"{self.second_symbol}"#,##0.00'),
             }[kind]  # fmt: skip
             settings = {"font_name": "Calibri", "font_color": INK, "valign": "top", "num_format": code, **_LOOKS[look]}
             settings["align"] = "left" if kind == "text" else "right"
-            if kind == "text" and look in ("note", "wrapped"):
+            if kind == "text" and look in ("note", "wrapped", "fit"):
                 settings["indent"] = 1
             self._formats[kind, look] = self.book.add_format(settings)
         return self._formats[kind, look]

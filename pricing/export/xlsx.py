@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from pricing.exchange import Exchange
 from pricing.export.grid import FIRST_ROW, TODAY, Grid
+from pricing.export.second import second
 from pricing.export.told import conditions
 from pricing.export.words import Language, Words
 from pricing.export.workbook import Sheet, Workbook
@@ -58,15 +60,17 @@ def to_xlsx(
     tornado_arm: Arm | None = None,
     exported_at: datetime | None = None,
     language: Language = "en",
+    to: Exchange | None = None,
 ) -> bytes:
     """The file's bytes. case: what its switch stands at. prices: the table behind the quoted ones, with its hash.
     measurements: raw runs as flat rows. chances: of a Monte Carlo, and changes: sentences on another scenario, where
     they were made. tornado_of: an option's name, tornado_arm: its way of decoding; default the speculative one, of
-    least present value. exported_at: default now. Raises ValueError with a sentence where the scenario cannot be
-    served, and for an unknown option."""
+    least present value. exported_at: default now. to: another currency, whose rate stands on Inputs and whose amounts
+    follow it. Raises ValueError with a sentence where the scenario cannot be served, and for an unknown option,
+    RateError where no rate reaches that currency."""
     at = exported_at or datetime.now().astimezone()
     return build(
-        scenario, case, prices, measurements, chances, changes, tornado_of, at, language, tornado_arm
+        scenario, case, prices, measurements, chances, changes, tornado_of, at, language, tornado_arm, to
     ).book.close()  # fmt: skip
 
 
@@ -81,19 +85,21 @@ def build(
     exported_at: datetime,
     language: Language,
     tornado_arm: Arm | None = None,
+    to: Exchange | None = None,
 ) -> Built:
     """`to_xlsx` with its parts still in hand."""
     words = Words(language)
     all_cases = [tco(scenario.in_case(each)) for each in CASES]
     in_use = all_cases[CASES.index(case)]
     day = words.day(exported_at.date())
-    book = Workbook(scenario.currency, exported_at.replace(tzinfo=None))
+    also = second(to, scenario.currency)
+    book = Workbook(scenario.currency, exported_at.replace(tzinfo=None), also.currency if also is not None else None)
     sheets = {key: book.add(words(f"sheet.{key}"), _COLOURS.get(key, "#0B3A75")) for key in SHEETS}
 
     switch = choices_cells(sheets["summary"], words, case, case_names(sheets["scenarios"], words))
     case_cell = sheets["inputs"].put(3, 5, switch, "whole", "bold")
     sheets["inputs"].put(3, 1, words("inputs.case"), look="bold")
-    x = Inputs(sheets["inputs"], scenario, words, case_cell)
+    x = Inputs(sheets["inputs"], scenario, words, case_cell, also)
 
     sheet = sheets["calculation"]
     grid = Grid(sheet, 12 * scenario.years)

@@ -159,13 +159,16 @@ def _chances(sheet: Sheet, chances: Sequence[Chances], words: Words, row: int) -
     draws = len(chances[0].totals)
     sheet.put(row, 0, words("sensitivity.chances", draws=draws), look="section")
     row += 1
-    for i, head in enumerate(("option", "p05", "p50", "p95", "mean", "loss")):
+    targeted = any(chance.missed_share is not None for chance in chances)
+    for i, head in enumerate(("option", "p05", "p50", "p95", "mean", "loss", *(["missed"] if targeted else []))):
         sheet.put(row, i, words(f"chances.{head}"), "number" if i else "text", "head")
     for chance in chances:
         row += 1
         sheet.put(row, 0, chance.option)
         sheet.row(row, 1, (chance.p05, chance.p50, chance.p95, chance.mean), "money")
         sheet.put(row, 5, chance.loss_share, "share")
+        if targeted:
+            sheet.put(row, 6, chance.missed_share, "share")
     return row + 2
 
 

@@ -16,10 +16,11 @@ _GRID = {"visible": True, "line": {"color": "#E1E5EA", "width": 0.75}}
 
 
 def cumulative_chart(
-    workbook: Workbook, blocks: Sequence[Block], labels: Sequence[Row], words: Words, months: int
+    workbook: Workbook, blocks: Sequence[Block], labels: Sequence[Row], words: Words, months: int, size: tuple[int, int]
 ) -> Any:
     """Plain decoding is dashed; an option has one colour in both arms. labels: rows that begin with the options'
-    labels; a name that is given as a text would be read as a cell's where it has an exclamation mark."""
+    labels; a name that is given as a text would be read as a cell's where it has an exclamation mark. size: in
+    pixels."""
     chart = workbook.book.add_chart({"type": "line"})
     names = list(dict.fromkeys(block.name for block in blocks))
     for block, label in zip(blocks, labels, strict=True):
@@ -47,23 +48,26 @@ def cumulative_chart(
             "line": {"none": True},
         }
     )
-    chart.set_size({"width": 730, "height": 370})
+    chart.set_size({"width": size[0], "height": size[1]})
     return chart
 
 
-def waterfall_chart(workbook: Workbook, sheet: str, rows: tuple[int, int], words: Words) -> Any:
-    """Steps hang on a bar that has no colour; gains and losses differ in pattern as well as in colour."""
+def waterfall_chart(
+    workbook: Workbook, sheet: str, rows: tuple[int, int], helpers: int, words: Words, size: tuple[int, int]
+) -> Any:
+    """helpers: the first of the columns that are there for the chart. size: in pixels. Steps hang
+    on a bar that has no colour; gains and losses differ in pattern as well as in colour."""
     chart = workbook.book.add_chart({"type": "column", "subtype": "stacked"})
     first, last = rows
     hatched = {"pattern": "wide_upward_diagonal", "fg_color": RED, "bg_color": "#FFFFFF"}
     looks: tuple[tuple[int, str, dict[str, Any]], ...] = (
-        (5, "summary.hidden", {"fill": {"none": True}, "border": {"none": True}}),
-        (8, "summary.whole", {"fill": {"color": "#0B3A75"}}),
-        (6, "summary.saves", {"fill": {"color": GREEN}}),
-        (7, "summary.costs", {"pattern": hatched, "border": {"color": RED}}),
+        (1, "summary.hidden", {"fill": {"none": True}, "border": {"none": True}}),
+        (4, "summary.whole", {"fill": {"color": "#0B3A75"}}),
+        (2, "summary.saves", {"fill": {"color": GREEN}}),
+        (3, "summary.costs", {"pattern": hatched, "border": {"color": RED}}),
     )
     for column, key, look in looks:
-        names, values = [sheet, first, 0, last, 0], [sheet, first, column, last, column]
+        names, values = [sheet, first, 0, last, 0], [sheet, first, helpers + column, last, helpers + column]
         chart.add_series({"name": words(key), "categories": names, "values": values, "gap": 45, **look})
     _dress(chart, words("chart.waterfall"))
     chart.set_legend({"position": "bottom", "font": _SMALL, "delete_series": [0]})
@@ -76,7 +80,7 @@ def waterfall_chart(workbook: Workbook, sheet: str, rows: tuple[int, int], words
             "line": {"none": True},
         }
     )
-    chart.set_size({"width": 760, "height": 370})
+    chart.set_size({"width": size[0], "height": size[1]})
     return chart
 
 

@@ -5,30 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pricing.export.formula import (
-    Cells,
-    Formula,
-    apart,
-    both,
-    either,
-    entry,
-    largest,
-    literal,
-    number_of,
-    place_of_smallest,
-    rate_of_return,
-    sign_of,
-    smallest,
-    when,
-    when_number,
-    worth_at,
-)
+from pricing.export.formula import Cells, Formula, both, entry, largest, literal, number_of, when, when_number
 from pricing.export.grid import NAME, WHOLE, Grid, Row, stack, wholes
 from pricing.export.words import NO_VALUE, Words
 from pricing.export.workbook import shown_text
 from pricing.export.xlsx_demand import Time
 from pricing.export.xlsx_inputs import Inputs
 from pricing.export.xlsx_options import COST_LINES, Block
+from pricing.export.xlsx_rate import RateSearch
 
 
 @dataclass(frozen=True)
@@ -55,6 +39,7 @@ class Choices:
         self.grid, self.x, self.time, self.currency, self.words = grid, x, time, currency, words
         self.blocks = blocks
         self._write_all()
+        self.search = RateSearch(grid, x, time, currency, words)
 
     def _write_all(self) -> None:
         """Every option's money under each other, so that one can be picked by its place."""
@@ -142,7 +127,7 @@ class Choices:
         none = literal(NO_VALUE)
         share = when(other_total > 0, saved.whole / other_total, none)
         share = grid.value(words("choice.saving_share"), words("unit.share"), share, "share")
-        monthly = self._rate(saved, summed, none)
+        monthly = self.search.monthly(saved, summed)
         per_year = x.constant("months_per_year")
         yearly = when_number(monthly, lambda rate: (1 + rate) ** per_year - 1, none)
         irr = grid.value(words("choice.irr"), words("unit.share_year"), yearly, "irr")
@@ -163,62 +148,6 @@ class Choices:
             payback_weeks=in_weeks("choice.payback", simple),
             discounted_payback_weeks=in_weeks("choice.discounted_payback", late),
         )
-
-    def _rate(self, saved: Row, summed: Row, none: Formula) -> Formula:
-        """A month's rate of return, by the rule of `pricing.finance.monthly_irr`."""
-        grid, x, words = self.grid, self.x, self.words
-        least = grid.value(
-            words("calc.nothing"), self.currency,
-            x.constant("tolerance") * largest(largest(saved.all), 0 - smallest(saved.all)), "factor",
-        )  # fmt: skip
-        once = either(*(self._turns_once(row, least, name) for row, name in ((saved, "flows"), (summed, "sums"))))
-        guess = when(summed.fixed(grid.months) < 0, self._below_nothing(summed), self._halved(saved))
-        guess = grid.value(words("calc.guess"), words("unit.share_month"), guess, "factor")
-        found = when(once, rate_of_return(saved.all, guess, none), none)
-        return grid.value(words("calc.monthly_irr"), words("unit.share_month"), found, "factor")
-
-    def _halved(self, saved: Row) -> Formula:
-        """Near the rate of what is a gain: its discount factor lies between 0 and 1, and each column halves where.
-        A search alone may end at a rate below nothing."""
-        grid, words, factor = self.grid, self.words, self.words("unit.factor")
-        two, month = self.x.constant("two"), self.time.month
-        enough = self.x.constant("halvings")
-        step = grid.line(
-            words("calc.step"), factor, lambda t: 1 / two ** (smallest(month[t], enough) + 1), "factor", first=0,
-            whole=None,
-        )  # fmt: skip
-
-        def worth(discount: Formula) -> Formula:
-            return worth_at(1 / discount - 1, saved.fixed(0), saved.later)
-
-        found = grid.running(
-            words("calc.halved"), factor,
-            lambda before, t: before + when(worth(before + step[t]) < 0, step[t], 0), "factor",
-        )  # fmt: skip
-        return 1 / (found.fixed(grid.months) + step.fixed(grid.months)) - 1
-
-    def _below_nothing(self, summed: Row) -> Formula:
-        """Near the rate of what ends as a loss: as if what comes back after the lowest point came evenly."""
-        grid, words = self.grid, self.words
-        lowest = grid.value(words("calc.lowest"), self.currency, smallest(summed.all), "money")
-        at = entry(self.time.month.all, place_of_smallest(summed.all))
-        left = self.time.month.fixed(grid.months) - at
-        left = grid.value(words("calc.left_then"), words("unit.months"), left, "whole")
-        back = summed.fixed(grid.months) - lowest
-        held = both(lowest < 0, left > 0)
-        return when(held, (back / (0 - lowest)) ** (self.x.constant("two") / left) - 1, 0)
-
-    def _turns_once(self, flows: Row, least: Formula, name: str) -> Formula:
-        """From below nothing to above it, and never back."""
-        grid, words, switch = self.grid, self.words, self.words("unit.sign")
-        signs = grid.running(
-            words(f"calc.sign_{name}"), switch,
-            lambda before, t: when(apart(flows[t]) > least, sign_of(flows[t]), before), "whole",
-        )  # fmt: skip
-        turns = grid.line(
-            words(f"calc.turns_{name}"), switch, lambda t: when(signs[t] * signs[t - 1] < 0, 1, 0), "whole", first=0
-        )
-        return both(turns.whole.same_as(1), signs.fixed(grid.months).same_as(1))
 
     def _back(self, flows: Row, summed: Row, name: str) -> Formula:
         """Months until the sum is never below nothing again, straight within a month; a text where it ends there."""

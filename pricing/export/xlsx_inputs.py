@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pricing.demand import HOURS_PER_YEAR, SECONDS_PER_DAY
 from pricing.export.formula import Formula, in_case
+from pricing.export.second import Second
 from pricing.export.told import Told, told
 from pricing.export.words import Words
 from pricing.export.workbook import Kind, Sheet
+from pricing.export.xlsx_second import SecondCells, write_second
+from pricing.finance import LARGEST_DISCOUNT
 from pricing.queue import BUSY_SHARES, LATER
 from pricing.scenario import Scenario
 
@@ -23,7 +26,9 @@ CONSTANTS: dict[str, float] = {
     "tolerance": 1e-9,
     "later": LATER,
     "busy_step": BUSY_SHARES[0],
-    "halvings": 15,  # finer ones, to the power of 60 months, are beyond what a spreadsheet holds
+    # No gain lies beyond e^24: what is paid first is at least `tolerance`, 1 / e^20.7, of the largest flow.
+    "rate_span": 24,
+    "largest_discount": LARGEST_DISCOUNT,
 }
 FIRST_ROW = 5
 PATH, NAME, BASE, BEST, WORST, USED, UNIT, LABEL, SOURCE, LOW, HIGH = range(11)
@@ -31,9 +36,12 @@ PATH, NAME, BASE, BEST, WORST, USED, UNIT, LABEL, SOURCE, LOW, HIGH = range(11)
 
 class Inputs:
     """Cells by what is in them. `inputs(path)`: the scenario's number as the case in use has it; `constant(name)`;
-    `by_the_hour(option, part)`: 1 where a part is billed for the hours of service only, else 0."""
+    `by_the_hour(option, part)`: 1 where a part is billed for the hours of service only, else 0. `second`: the rate of a
+    second currency, None without one."""
 
-    def __init__(self, sheet: Sheet, scenario: Scenario, words: Words, case: Formula) -> None:
+    def __init__(
+        self, sheet: Sheet, scenario: Scenario, words: Words, case: Formula, also: Second | None = None
+    ) -> None:
         self._sheet, self._scenario, self._words, self._case = sheet, scenario, words, case
         self._used: dict[str, Formula] = {}
         self._constants: dict[str, Formula] = {}
@@ -41,8 +49,9 @@ class Inputs:
         self._terms: dict[tuple[int, int], Formula] = {}
         self.base: dict[str, Formula] = {}
         self.cases: dict[str, tuple[Formula | None, Formula | None]] = {}
+        self.second: SecondCells | None = None
         self._row = FIRST_ROW
-        self._write()
+        self._write(also)
 
     def __call__(self, path: str) -> Formula:
         return self._used[path]
@@ -60,7 +69,7 @@ class Inputs:
         """Months for which a part's GPUs are paid once they are rented."""
         return self._terms[option, part]
 
-    def _write(self) -> None:
+    def _write(self, also: Second | None) -> None:
         sheet, words = self._sheet, self._words
         sheet.put(0, 0, words("inputs.title"), look="title")
         sheet.put(1, 0, words("inputs.note"), look="about")
@@ -85,6 +94,9 @@ class Inputs:
                 name = words("input.term_months", option=option.name, commitment=words(f"commitment.{part.commitment}"))
                 path, months = f"cloud.{i}.parts.{j}.term_months", float(part.term_months)
                 self._terms[i, j] = self._plain(path, name, months, words("unit.months"), source)
+        if also is not None:
+            self._section(words("section.second", currency=also.currency))
+            self.second = write_second(sheet, also, words, self._told)
         self._section(words("section.constants"))
         for constant, value in CONSTANTS.items():
             name, unit = words(f"constant.{constant}"), words(f"constant_unit.{constant}")
@@ -124,15 +136,21 @@ class Inputs:
 
     def _plain(self, path: str, name: str, value: float, unit: str, source: str) -> Formula:
         """Without a case and a range: what follows from words, or holds by definition."""
+        kind: Kind = "number" if value == 0 or value >= 1 else "text"
+        definition = path.startswith("constant.")
+        label = self._words("label.definition" if definition else "label.assumed")
+        return self._told(path, name, value, kind, unit, label, source, "fixed" if definition else "input")
+
+    def _told(
+        self, path: str, name: str, value: object, kind: Kind, unit: str, label: str, source: str, look: str = "input"
+    ) -> Formula:
         sheet, row = self._sheet, self._row
         sheet.put(row, PATH, path, look="about")
         sheet.put(row, NAME, name)
-        kind: Kind = "number" if value == 0 or value >= 1 else "text"
-        definition = path.startswith("constant.")
-        base = sheet.put(row, BASE, value, kind, "fixed" if definition else "input")
+        base = sheet.put(row, BASE, value, kind, look)
         used = sheet.put(row, USED, base, kind)
         sheet.put(row, UNIT, unit, look="note")
-        sheet.put(row, LABEL, self._words("label.definition" if definition else "label.assumed"))
+        sheet.put(row, LABEL, label)
         sheet.put(row, SOURCE, source, look="wrapped")
         sheet.high_enough(row, {source: 56})
         self._row += 1

@@ -38,7 +38,8 @@ def write_prices(sheet: Sheet, scenario: Scenario, prices: PriceTable | None, wo
                 sheet.put(row, 7, matches[number.path])
     row += 2
     if prices is not None:
-        rows = [price for price in prices if price.gpu == scenario.serving.gpu] or list(prices)
+        held = prices.on(today)
+        rows = [price for price in held if scenario.serving.gpu in (price.gpu, price.gpu_key)] or list(held)
         sheet.put(row, 0, words("prices.table", file=prices.file, sha256=prices.sha256), look="section")
         row += 1
         sheet.row(row, 0, [words(f"price.{name}") for name in _PRICE_COLUMNS], look="head")

@@ -55,7 +55,8 @@ class Options:
         for i, cloud in enumerate(scenario.cloud):
             for arm, fleet in need.fleets.items():
                 self._begin(cloud.name, arm)
-                self._block(cloud.name, "cloud", arm, fleet, *self._rented(i, len(cloud.parts), fleet))
+                terms = [part.term_months for part in cloud.parts]
+                self._block(cloud.name, "cloud", arm, fleet, *self._rented(i, terms, fleet))
         for i, owned in enumerate(scenario.owned):
             for arm, fleet in need.fleets.items():
                 self._begin(owned.name, arm)
@@ -72,10 +73,10 @@ class Options:
     def _money(self, line: str, formula: Callable[[int], Formula | int]) -> Row:
         return self.grid.line(self.words(f"line.{line}"), self.currency, formula)
 
-    def _rented(self, option: int, parts: int, fleet: Fleet) -> tuple[dict[str, Row], Row, Formula]:
+    def _rented(self, option: int, terms: list[int], fleet: Fleet) -> tuple[dict[str, Row], Row, Formula]:
         grid, x, words, need = self.grid, self.x, self.words, self.need
         at = f"cloud.{option}"
-        rented = Rented(grid, x, need, self.currency, words).parts(option, parts, fleet)
+        rented = Rented(grid, x, need, self.currency, words).parts(option, terms, fleet)
         compute = self._money("compute", lambda t: sum_of([part.cost[t] for part in rented]))
         lines = {
             "compute": compute,
@@ -90,7 +91,7 @@ class Options:
             words("calc.gpus"), words("unit.gpus"), lambda t: sum_of([part.gpus[t] for part in rented]), "count",
             whole=None,
         )  # fmt: skip
-        owed = sum_of([part.beyond.whole for part in rented]) * (1 + x("tax_share"))
+        owed = sum_of([part.beyond.whole for part in rented]) * (1 + x(f"{at}.support_share")) * (1 + x("tax_share"))
         return lines, gpus, grid.value(words("calc.beyond"), self.currency, owed, "money")
 
     def _bought(self, at: str, fleet: Fleet) -> tuple[dict[str, Row], Row]:

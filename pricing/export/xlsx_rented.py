@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pricing.export.formula import Formula, largest, round_down, still_running, when
+from pricing.bill import longest_first
+from pricing.export.formula import Cells, Formula, largest, round_down, still_running, when
 from pricing.export.grid import Grid, Row
 from pricing.export.words import Words
 from pricing.export.xlsx_demand import Demand, Fleet
@@ -27,35 +28,86 @@ class Rented:
     def __init__(self, grid: Grid, x: Inputs, need: Demand, currency: str, words: Words) -> None:
         self.grid, self.x, self.need, self.currency, self.words = grid, x, need, currency, words
 
-    def parts(self, option: int, count: int, fleet: Fleet) -> list[Part]:
-        dealt = self._dealt_out(option, count, fleet)
-        return [self._part(option, i, replicas) for i, replicas in enumerate(dealt)]
+    def parts(self, option: int, terms: list[int], fleet: Fleet) -> list[Part]:
+        """terms: months that each part is reserved for."""
+        replicas = [fleet.replicas] if len(terms) == 1 else self._run(option, terms, fleet)
+        return [self._part(option, i, each) for i, each in enumerate(replicas)]
 
-    def _dealt_out(self, option: int, count: int, fleet: Fleet) -> list[Row]:
-        """Whole replicas for each part, as many as there are in all; see `pricing.bill.dealt_out`."""
-        if count == 1:
-            return [fleet.replicas]
-        x, words = self.x, self.words
-        nothing = x.constant("tolerance")
-        quotas, wholes = [], []
-        for i in range(count):
-            share = x(f"cloud.{option}.parts.{i}.fleet_share")
-            quota = self.grid.line(
-                words("calc.part_quota", part=i + 1), words("unit.replicas"),
-                lambda t, share=share: fleet.replicas[t] * share, "number", whole=None,  # type: ignore[misc]
+    def _run(self, option: int, terms: list[int], fleet: Fleet) -> list[Row]:
+        """Replicas that each part runs; see `pricing.bill.run`."""
+        shares = [self.x(f"cloud.{option}.parts.{i}.fleet_share") for i in range(len(terms))]
+        due = self._dealt_out("calc.part", dict(enumerate(shares)), lambda t: fleet.replicas[t])
+        found, idle = dict(due), None
+        for i in longest_first(terms):
+            found[i], idle = self._reserved(i, self.x.term_months(option, i), due[i], idle)
+        monthly = [i for i, term in enumerate(terms) if term == 1]
+        if idle is not None and monthly:
+            found |= self._left_over({i: due[i] for i in monthly}, {i: shares[i] for i in monthly}, idle)
+        return [found[i] for i in range(len(terms))]
+
+    def _reserved(self, part: int, term: Formula, due: Row, idle: Row | None) -> tuple[Row, Row]:
+        """(replicas that it holds, those that parts up to it hold beyond their shares). idle: those of the ones before
+        it, so many fewer of which it reserves."""
+        month = self.need.time.month
+
+        def held_before(rented: Cells, t: int) -> Formula:
+            return still_running(rented, month.until(t - 1), month[t], term)
+
+        def wanted(t: int) -> Formula:
+            return due[t] - idle[t] if idle is not None else due[t]
+
+        anew = self.grid.history(
+            self.words("calc.part_anew", part=part + 1), self.words("unit.replicas"),
+            lambda before, t: largest(0, wanted(t) - held_before(before, t)), "count",
+        )  # fmt: skip
+        held = self._count("calc.part_reserved", part + 1, lambda t: anew[t] + held_before(anew.until(t - 1), t))
+
+        def beyond(t: int) -> Formula:
+            return held[t] - due[t] if idle is None else idle[t] + held[t] - due[t]
+
+        return held, self._count("calc.part_idle", part + 1, beyond)
+
+    def _left_over(self, due: dict[int, Row], shares: dict[int, Formula], idle: Row) -> dict[int, Row]:
+        """What parts without a term run beside reserved ones of which so many idle beyond their shares."""
+        grid, words = self.grid, self.words
+        left = grid.line(
+            words("calc.parts_left"), words("unit.replicas"),
+            lambda t: largest(0, sum_of([row[t] for row in due.values()]) - idle[t]), "count", whole=None,
+        )  # fmt: skip
+        if len(due) == 1:
+            return dict.fromkeys(due, left)
+        of_these = sum_of(list(shares.values()))
+        dealt = self._dealt_out(
+            "calc.left", {i: share / of_these for i, share in shares.items()}, lambda t: left[t]
+        )  # fmt: skip
+        return {
+            i: self._count("calc.part_run", i + 1, lambda t, i=i: when(idle[t] > 0, dealt[i][t], due[i][t]))  # type: ignore[misc]
+            for i in due
+        }
+
+    def _dealt_out(
+        self, said: str, shares: dict[int, Formula], replicas: Callable[[int], Formula]
+    ) -> dict[int, Row]:  # fmt: skip
+        """Whole replicas for each part, as many as there are in all; see `pricing.bill.dealt_out`. said: what the rows'
+        names begin with."""
+        nothing, words = self.x.constant("tolerance"), self.words
+        quotas, wholes = {}, {}
+        for i, share in shares.items():
+            quotas[i] = quota = self.grid.line(
+                words(f"{said}_quota", part=i + 1), words("unit.replicas"),
+                lambda t, share=share: replicas(t) * share, "number", whole=None,  # type: ignore[misc]
             )  # fmt: skip
-            quotas.append(quota)
-            wholes.append(self._count("calc.part_whole", i + 1, lambda t, q=quota: round_down(q[t] + nothing)))  # type: ignore[misc]
+            wholes[i] = self._count(f"{said}_whole", i + 1, lambda t, q=quota: round_down(q[t] + nothing))  # type: ignore[misc]
         more = self.grid.line(
             words("calc.parts_more"), words("unit.replicas"),
-            lambda t: fleet.replicas[t] - sum_of([whole[t] for whole in wholes]), "count", whole=None,
+            lambda t: replicas(t) - sum_of([whole[t] for whole in wholes.values()]), "count", whole=None,
         )  # fmt: skip
 
         def ahead(i: int, t: int) -> Formula:
             """How many parts have a larger remainder, or an equal one and stand before it."""
             own = quotas[i][t] - wholes[i][t]
             found = []
-            for j in range(count):
+            for j in shares:
                 other = quotas[j][t] - wholes[j][t]
                 if j > i:
                     found.append(when(other - own > nothing, 1, 0))
@@ -63,13 +115,13 @@ class Rented:
                     found.append(when(own - other > nothing, 0, 1))
             return sum_of(found)
 
-        return [
-            self._count(
-                "calc.part_dealt", i + 1,
+        return {
+            i: self._count(
+                f"{said}_dealt", i + 1,
                 lambda t, i=i: wholes[i][t] + when(ahead(i, t) < more[t] - nothing, 1, 0),  # type: ignore[misc]
             )
-            for i in range(count)
-        ]  # fmt: skip
+            for i in shares
+        }  # fmt: skip
 
     def _part(self, option: int, part: int, dealt: Row) -> Part:
         grid, x, words, need, number = self.grid, self.x, self.words, self.need, part + 1

@@ -35,6 +35,24 @@ API = {
 }  # fmt: skip
 
 
+def _mixed(name, size, *parts):
+    """A fleet of parts (commitment, price, share); of a spot GPU's hours a fifth is lost."""
+    return {"name": name, "gpus_per_instance": size, "parts": [
+        {"commitment": kind, "per_gpu_hour": price, "fleet_share": share, "interruption_share": 0.2 * (kind == "spot")}
+        for kind, price, share in parts
+    ]}  # fmt: skip
+
+
+# Reserved replicas beside none, one and two kinds by the month, in this order and another.
+MIXED = [
+    _mixed("one", 1, ("reserved_1yr", 2.0, 0.6), ("on_demand", 3.0, 0.4)),
+    _mixed("two", 8, ("on_demand", 3.0, 0.3), ("reserved_1yr", 2.0, 0.45), ("spot", 1.0, 0.25)),
+    _mixed("terms", 1, ("on_demand", 3.0, 0.15), ("reserved_1yr", 2.0, 0.25), ("reserved_3yr", 1.5, 0.5),
+           ("spot", 1.0, 0.1)),
+    _mixed("no other", 2, ("reserved_1yr", 2.0, 0.4), ("reserved_3yr", 1.5, 0.6)),
+]  # fmt: skip
+
+
 def everything(**changes):
     """`scenario` with all of that, and `changes`."""
     whole = {

@@ -116,6 +116,32 @@ def test_a_scenarios_totals_are_shown_in_lira_beside_their_own(document, run, tm
     assert "In TRY, at 42.5 TRY per USD, selling, 2026-11-27, our bank" in told
 
 
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_a_file_of_a_scenario_has_the_rate_and_both_amounts(run, tmp_path, language):
+    """13 replicas at 2.49 for 8,760 hours: 283,561.20 dollars, at 42.5 12,051,351 lira."""
+    save_scenario(scenario(), tmp_path / "mine.toml")
+    given = ("--show-in", "TRY", "--rate", "USD/TRY=42.5", *GIVEN, "--language", language)
+    made = {}
+    for ending in ("csv", "html", "xlsx", "pdf"):
+        out = tmp_path / f"out.{ending}"
+        result = run("tco", tmp_path / "mine.toml", "--out", out, *given)
+        assert result.exit_code == 0, result.output
+        made[ending] = out.read_bytes()
+    delimiter = "," if language == "en" else ";"
+    rows = list(csv.DictReader(io.StringIO(made["csv"].decode("utf-8-sig")), delimiter=delimiter))
+    plain = [float(row["shown_total"].replace(",", ".")) for row in rows if row["arm"] == "plain"]
+    assert sum(plain) == pytest.approx(12_051_351)
+    assert {(row["shown_currency"], row["rate_kind"], row["rate_day"]) for row in rows} == {
+        ("TRY", "selling", "2026-11-27")
+    }
+    told = "₺12,051,351" if language == "en" else "₺12.051.351"
+    assert told in made["html"].decode()
+    book = openpyxl.load_workbook(io.BytesIO(made["xlsx"]), data_only=True)
+    amounts = [cell for row in book.worksheets[0].iter_rows(values_only=True) for cell in row]
+    assert any(isinstance(cell, float) and cell == pytest.approx(12_051_351) for cell in amounts)
+    assert made["pdf"].startswith(b"%PDF")
+
+
 def test_the_document_says_of_each_rented_price_whether_it_is_in_the_table(document, tmp_path):
     save_scenario(scenario(cloud__0__parts__0__per_gpu_hour=9.99), tmp_path / "mine.toml")
     (part,) = document("tco", tmp_path / "mine.toml")["price_table"]["rented_prices"]

@@ -21,7 +21,7 @@ from pricing.export.told_moved import sentences
 from pricing.export.words import Words
 from pricing.moved import what_moved
 from pricing.scenario import CASES
-from pricing.scenario_file import save_scenario
+from pricing.scenario_file import fingerprint, save_scenario
 from pricing.sensitivity import monte_carlo, tornado
 from pricing.tco import tco
 
@@ -94,6 +94,15 @@ def test_a_case_has_its_own_numbers(document, file):
     assert next(o for o in best["options"] if (o["name"], o["arm"]) == ("rented", "speculative"))["total"] == expected
 
 
+def test_every_file_of_a_case_names_the_scenario_as_it_was_read(document, file, tmp_path, invoke):
+    told = document("tco", file(everything()), "--case", "worst")["scenario_sha256"]
+    assert told == fingerprint(everything())
+    out = tmp_path / "months.csv"
+    assert invoke("tco", file(everything()), "--case", "worst", "--out", out).exit_code == 0
+    with out.open(encoding="utf-8") as stream:
+        assert {row["scenario_sha256"] for row in csv.DictReader(stream)} == {told}
+
+
 def test_tornado_draws_and_what_moved_are_in_it(document, file):
     made, before = everything(), everything(workload__peak_factor=4, name="before")
     found = document(
@@ -105,6 +114,7 @@ def test_tornado_draws_and_what_moved_are_in_it(document, file):
     for told in found["monte_carlo"]["options"]:
         assert told["p95"] == chances[told["option"]].p95
         assert told["loss_share"] == chances[told["option"]].loss_share
+        assert told["missed_share"] == (None if told["option"].startswith("api") else 0)
     moved = what_moved(before, made, "own")
     assert found["moved"][0]["sentence"] == sentences(moved, before, made, Words())[0]
     assert found["moved"][0]["effect"] == moved[0].effect
@@ -122,6 +132,20 @@ def test_people_see_the_answer_the_tables_and_the_labels(invoke, file):
     turkish = invoke("tco", file(everything()), "--language", "tr")
     assert "En ucuzu" in turkish.stdout
     assert "Taslaklı üretimin değeri" in turkish.stdout
+
+
+def test_how_often_no_fleet_keeps_the_target_stands_beside_the_draws(invoke, file):
+    """0.3 s plain and 0.2 s speculative by themselves, against 0.25 s; nothing is said where there is no target."""
+    ranged = {"cloud__0__parts__0__per_gpu_hour": {"value": 2.49, "low": 2, "high": 3}}
+    result = invoke("tco", file(scenario(serving__p95_target_s=0.25, **ranged)), "--monte-carlo", 20)
+    shares = {row[0]: row[-1] for row in map(cells, result.stdout.splitlines()) if len(row) == 7}
+    assert "No fleet keeps P95 in" in shares.values()
+    assert (shares["rented, plain"], shares["rented, speculative"]) == ("100%", "0%")
+    assert "keeps P95" not in invoke("tco", file(scenario(**ranged)), "--monte-carlo", 20).stdout
+
+
+def cells(line):
+    return [cell.strip() for cell in re.split("[│┃]", line.strip("│┃ \n"))]
 
 
 def test_a_loss_is_said_first(invoke, file):

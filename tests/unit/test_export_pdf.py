@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from helpers.everything import API, CLOUD, HOSTILE, OWNED, everything
+from helpers.rates import lira
 from helpers.scenarios import scenario
 
 from app.export_pdf import to_pdf
@@ -42,6 +43,13 @@ def test_turkish_letters_and_the_lira_are_letters_of_the_file():
     data = made(everything(name="Iğdır'da şişeyi çöpe attık: İ ı Ğ ğ Ş ş", currency="TRY"), language="tr")
     assert set("ğĞşŞıİçöü₺") <= letters(data)
     assert "\ufffd" not in letters(data)
+    assert pages(data) == 1
+
+
+def test_lira_stand_under_dollars_on_the_same_one_page():
+    data = made(everything(), to=lira())
+    assert "₺" in letters(data)
+    assert "₺" not in letters(made(everything()))
     assert pages(data) == 1
 
 

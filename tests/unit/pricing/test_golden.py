@@ -247,6 +247,40 @@ FALLING = {"workload__growth_per_year": -0.5}
         # After a year half of it is renewed: 6 and a spare one. Of three years all 13 are kept.
         ("rented, plain", parts(("reserved_1yr", 2, 1), years=2, **FALLING), 350_400.00),  # (13 + 7) x 2 x 8,760
         ("rented, plain", parts(("reserved_3yr", 2, 1), years=2, **FALLING), 455_520.00),  # 13 x 2 x 17,520
+        # 8 of 13 replicas reserved and 5 on demand, which run what is left over: of 13, 13, 12, 12, 11, 10, 10, 10, 9,
+        # 9, 8, 8 are 5, 5, 4, 4, 3, 2, 2, 2, 1, 1, 0, 0: 29 months.
+        (
+            "rented, plain",
+            parts(("reserved_1yr", 2, 0.6), ("on_demand", 3, 0.4), **FALLING),
+            203_670.00,  # 8 x 2 x 8,760 + 29 x 3 x 730
+        ),
+        # In the second year of 7 (4.2 and 2.8) 4 are reserved, and 3, 2 and 1 for four months each are on demand.
+        (
+            "rented, plain",
+            parts(("reserved_1yr", 2, 0.6), ("on_demand", 3, 0.4), years=2, **FALLING),
+            326_310.00,  # 203,670 + 4 x 2 x 8,760 + 24 x 3 x 730
+        ),
+        # 8 GPUs of an instance are reserved, and 8 on demand for ten months: in the last two 8 replicas are all.
+        (
+            "rented, plain",
+            parts(("reserved_1yr", 2, 0.6), ("on_demand", 3, 0.4), cloud__0__gpus_per_instance=8, **FALLING),
+            315_360.00,  # 8 x 2 x 8,760 + 8 x 10 x 3 x 730
+        ),
+        # Of 13 6, 4 and 3, of 12 6, 4 and 2, of 11 6, 3 and 2. Of 10, 9 and 8 would be 5, 4 and 4 reserved: 6 are, and
+        # 4, 3, 2 are left over, dealt out 3 to 2 as 2 and 2, 2 and 1, 1 and 1. On demand 4, 4, 4, 4, 3, 2, 2, 2, 2, 2,
+        # 1, 1; spot, by 1 / 0.8 more, 4, 4, 3, 3, 3, 3, 3, 3, 2, 2, 2, 2.
+        (
+            "rented, plain",
+            parts(("reserved_1yr", 2, 0.5), ("on_demand", 3, 0.3), ("spot", 1, 0.2), **FALLING),
+            197_830.00,  # 6 x 2 x 8,760 + 31 x 3 x 730 + 34 x 1 x 730
+        ),
+        # 7 for three years, 3 for one, whatever stands first, and 3, 3, 2, 2, 1 on demand. After a year 7 are needed
+        # and 7 still paid for: nothing else is rented.
+        (
+            "rented, plain",
+            parts(("on_demand", 3, 0.25), ("reserved_1yr", 2, 0.25), ("reserved_3yr", 1.5, 0.5), years=2, **FALLING),
+            260_610.00,  # 7 x 1.5 x 17,520 + 3 x 2 x 8,760 + 11 x 3 x 730
+        ),
         # Tax on all but staff: 813,198 of the year above less 40,000.
         (
             "own, plain",
@@ -280,6 +314,8 @@ def test_whole_parts_terms_and_taxes(option, changes, worked):
         # 13 for three years, in a scenario of one: 24 months are left.
         (parts(("reserved_3yr", 2, 1)), 227_760.00, 455_520.00),  # 13 x 2 x 730 x 24
         (parts(("reserved_3yr", 2, 1), tax_share=0.2), 273_312.00, 546_624.00),
+        # Support is a share of what is rented, for as long as it is.
+        (parts(("reserved_3yr", 2, 1), cloud__0__support_share=0.1), 250_536.00, 501_072.00),
         (parts(("reserved_1yr", 2, 1)), 227_760.00, 0.0),
         (parts(("on_demand", 2, 1)), 227_760.00, 0.0),
         # 1.99 replicas grow by 1 % a year past 2 after 12 x ln(2 / 1.99) / ln(1.01) = 6.04 months: 3 for 7 months, 4
@@ -310,15 +346,16 @@ def test_an_hour_of_all_that_is_paid_for_is_busy_so_much():
 def test_break_even_in_requests_tokens_and_busy_share():
     """A request costs 1,000 x 0.5 + 200 x 1.5 a million = 0.0008, one a day for a year 0.292. A replica costs
     2.49 x 8,760 = 21,812.40 and serves up to 108,000 requests a day (0.2 s, twice that in the peak, half busy). Three
-    cost as much as 3 x 21,812.40 / 0.292 = 224,100 requests a day; four are cheaper from their first request on."""
+    cost as much as 3 x 21,812.40 / 0.292 = 224,100 requests a day; four are cheaper from their first request on. From
+    one more on it costs less."""
     made = scenario(
         serving__spare_replicas=0, api=[{"name": "api", "input_per_million": 0.5, "output_per_million": 1.5}]
     )
     (found,) = break_evens(made)
     assert (found.option, found.instead_of) == ("rented", "api")
-    assert found.requests_per_day == pytest.approx(224_100)
-    assert found.tokens_per_month == pytest.approx(8_179_650_000)  # 224,100 x 365 / 12 x 1,200
-    assert found.busy_share == pytest.approx(0.172917, abs=5e-7)  # 224,100 / 86,400 x 0.2 = 0.51875 of 3
+    assert found.requests_per_day == 224_101
+    assert found.tokens_per_month == pytest.approx(8_179_686_500)  # 224,101 x 365 / 12 x 1,200
+    assert found.busy_share == pytest.approx(0.1729174, abs=5e-8)  # 224,101 / 86,400 x 0.2 = 0.5187523 of 3
 
 
 def test_break_even_never_and_always():

@@ -54,6 +54,12 @@ def test_what_rounding_leaves_of_nothing_is_no_flow():
     assert monthly_irr([-100, 1e-12, -1e-12, 1e-12, 110]) == pytest.approx(1.1**0.25 - 1)
 
 
+@pytest.mark.parametrize("rest", [-1e-12, 0.0, 1e-12])
+def test_what_rounding_leaves_weighs_nothing_in_a_clear_loss(rest):
+    """A thousandth is left after a month; 1e-12 five years later, at that rate, would be worth 1e168."""
+    assert monthly_irr([-1e6, 1000, *[0.0] * 58, rest]) == pytest.approx(-0.999)
+
+
 def test_at_the_rate_the_flows_are_worth_nothing():
     chance = random.Random(0)
     for _ in range(200):

@@ -74,7 +74,7 @@ def test_the_frame_has_the_price_of_one_gpu_and_marks_what_is_old():
     assert p5.usd_per_gpu_hour == pytest.approx(6.88)  # 55.04 / 8
     assert not p5.superseded
     assert len(frame) == 129
-    assert frame.superseded.sum() == 4
+    assert frame.superseded.sum() == 6  # four have a last day, two were read anew
 
 
 def test_a_price_that_was_read_anew_is_not_chosen_beside_its_newer_self():
@@ -83,6 +83,11 @@ def test_a_price_that_was_read_anew_is_not_chosen_beside_its_newer_self():
     assert [row.per_hour for row in spot if row.region == "us-central1"] == [50.6095]
     both = load_prices().select(provider="GCP", gpu="H100 SXM", commitment="spot", include_superseded=True)
     assert sorted(row.per_hour for row in both if row.region == "us-central1") == [20.3696, 50.6095]
+    frame = load_prices().to_frame(date(2026, 12, 1))
+    assert frame[frame.per_hour.isin([20.3696, 50.6095])].superseded.tolist() == [False, True]
+    # Read until that day and no more in force: 129 rows, four of them with a last day, two read anew.
+    assert frame.superseded.sum() == 6
+    assert len(load_prices().on(date(2026, 12, 1))) == 123
 
 
 @pytest.mark.parametrize(

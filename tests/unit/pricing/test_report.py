@@ -56,6 +56,20 @@ def test_without_cases_and_draws_it_warns_of_single_points():
     assert "In 90% of 60 draws" in " ".join(report(made, chances=monte_carlo(made, 60)).headline)
 
 
+def test_a_target_that_no_fleet_keeps_in_some_draws_is_said():
+    """0.2 s by itself, against 0.15 s: in every draw; against 3 s in none."""
+    price = {"value": 2.49, "low": 2, "high": 3}
+    late, kept = (
+        scenario(serving__p95_target_s=target, cloud__0__parts__0__per_gpu_hour=price) for target in (0.15, 3)
+    )
+    chances = monte_carlo(late, 60)
+    said = "In 100% of them no fleet keeps the P95 target."
+    assert said in report(late, chances=chances).headline
+    assert "%100" in " ".join(report(late, chances=chances, language="tr").headline)
+    assert said not in report(kept, chances=monte_carlo(kept, 60)).headline
+    assert not any("no fleet" in line for line in report(kept, chances=monte_carlo(kept, 60)).headline)
+
+
 def test_turkish_numbers_are_written_as_turks_write_them():
     made = report(scenario(currency="TRY"), language="tr")
     assert "₺196.312" in made.headline[0]
@@ -208,7 +222,8 @@ def test_names_in_the_csv_are_guarded_and_prices_that_are_not_the_tables_carry_n
     assert {row["scenario"] for row in rows} == {"'=1+1"}
     assert "'@SUM(A1)" in {row["option"] for row in rows}
     rented = [row for row in rows if row["option"] == "'@SUM(A1)"]
-    assert {row["prices_in_table"] for row in rented} == {"2.1: not from this table; 1.2: not from this table"}
+    own = "the user's own price, not from this table"
+    assert {row["prices_in_table"] for row in rented} == {f"2.1: {own}; 1.2: {own}"}
     assert {row["price_table_sha256"] for row in rows} == {""}
 
 
@@ -227,19 +242,19 @@ def test_what_is_owed_after_the_term_is_in_the_headline_and_the_csv():
 
 
 def test_break_even_against_an_api_has_its_tokens_and_busy_share():
-    """The 224,100 requests a day of test_golden; never against a token that costs nothing."""
+    """The 224,101 requests a day of test_golden; never against a token that costs nothing."""
     apis = [
         {"name": "api", "input_per_million": 0.5, "output_per_million": 1.5},
         {"name": "free", "input_per_million": 0, "output_per_million": 1e-9},
     ]
     made = scenario(serving__spare_replicas=0, api=apis)
     assert report(made).break_even.rows == (
-        ("rented in place of api", "224,100", "8,179,650,000", "17.3%"),
+        ("rented in place of api", "224,101", "8,179,686,500", "17.3%"),
         ("rented in place of free", "not below 1,000 times today's demand", "–", "–"),
     )
     assert report(made, language="tr").break_even.rows[1][1] == "bugünkü talebin 1.000 katına dek ucuzlamıyor"
     assert report(scenario()).break_even is None
-    assert "8,179,650,000" in to_html(report(made))
+    assert "8,179,686,500" in to_html(report(made))
 
 
 def test_a_saving_that_comes_too_late_is_a_loss_everywhere():

@@ -85,6 +85,47 @@ def test_the_share_of_losses_is_counted():
     assert [c.loss_share for c in monte_carlo(made, 100) if c.option == "rented, plain"] == [None]
 
 
+API = {"name": "api", "input_per_million": 0.5, "output_per_million": 1.5}
+
+
+def test_draws_in_which_no_fleet_keeps_the_target_are_counted():
+    """A request takes 0.1 + 200 / speed s by itself: 0.3 s at 1,000 tokens/s. Of a triangle from 500 to 2,000 with its
+    peak at 1,000, a third lies below that. A speculative one takes 0.2 s, always."""
+    made = scenario(
+        serving__p95_target_s=0.3, api=[API],
+        serving__plain__output_tokens_per_second={"value": 1000, "low": 500, "high": 2000},
+    )  # fmt: skip
+    found = {chance.option: chance.missed_share for chance in monte_carlo(made, 5000, seed=4)}
+    slow = [speed < 1000 for speed in drawn(made, 5000, seed=4)["serving.plain.output_tokens_per_second"]]
+    assert found == {"rented, plain": pytest.approx(sum(slow) / 5000), "rented, speculative": 0, "api": None}
+    assert found["rented, plain"] == pytest.approx(1 / 3, abs=0.03)
+
+
+def test_a_drawn_target_is_missed_as_often_as_it_lies_below_what_a_request_takes():
+    """0.3 s plain, 0.2 s speculative. Of a triangle from 0.1 to 0.5 s with its peak at 0.2 s, 1/4 lies below 0.2 s, and
+    above 0.3 s 0.2^2 / (0.4 x 0.3) = 1/3; so 2/3 below it. Four at a time take 1.2 and 0.8 s, all of them too long."""
+    target = {"value": 0.2, "low": 0.1, "high": 0.5}
+    found = {c.option: c.missed_share for c in monte_carlo(scenario(serving__p95_target_s=target), 5000)}
+    assert found == {
+        "rented, plain": pytest.approx(2 / 3, abs=0.03),
+        "rented, speculative": pytest.approx(1 / 4, abs=0.03),
+    }
+    four = scenario(serving__p95_target_s=target, serving__requests_at_once=4)
+    assert {c.missed_share for c in monte_carlo(four, 100)} == {1}
+
+
+def test_what_no_draw_moves_is_missed_in_all_or_none_and_nothing_where_there_is_no_target():
+    assert {c.option: c.missed_share for c in monte_carlo(scenario(serving__p95_target_s=0.25, **RANGED), 3000)} == {
+        "rented, plain": 1, "rented, speculative": 0,
+    }  # fmt: skip
+    assert {c.missed_share for c in monte_carlo(scenario(**RANGED), 100)} == {None}
+    curve = {arm: [{"busy_share": 0.5, "p95_s": 1}] for arm in ("plain", "speculative")}
+    measured = scenario(load_curve=curve, serving__p95_target_s=1, **RANGED)
+    assert {c.missed_share for c in monte_carlo(measured, 100)} == {0}
+    with pytest.raises(ValueError, match="at no point of its load curve"):
+        monte_carlo(scenario(load_curve=curve, serving__p95_target_s={"value": 1, "low": 0.5, "high": 2}), 100)
+
+
 def test_without_a_range_there_is_no_chance():
     with pytest.raises(ValueError, match="gives no number a range"):
         monte_carlo(scenario())

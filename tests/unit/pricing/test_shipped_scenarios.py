@@ -1,9 +1,12 @@
 """The four scenarios that come with specscope: they load, their prices are the table's, and they tell losses too."""
 
+from datetime import date
+
 import pytest
 
 import pricing
 from pricing.demand import service_levels
+from pricing.price_match import matched_prices
 from pricing.scenario_file import dump_scenario, parse_scenario, shipped_scenarios
 from pricing.sensitivity import monte_carlo, ranges, tornado
 
@@ -33,6 +36,15 @@ def test_its_quoted_prices_stand_in_the_price_table(name):
                 and row.instance in price.source
             ]
             assert any(price.value == pytest.approx(row.per_gpu_hour, rel=2e-4) for row in rows), (name, price)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_price_table_vouches_for_its_prices_by_the_row_that_each_names(name):
+    scenario = pricing.load_scenario(name)
+    for part in matched_prices(scenario, pricing.load_prices(), date(2026, 12, 1)):
+        source = scenario.figures()[part.path].source
+        assert part.found is not None, part
+        assert all(told in source for told in part.found), part
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,11 +1,12 @@
 """What must hold of every total cost of ownership, whatever the numbers."""
 
 import pytest
+from helpers.finance import by_hand
 from helpers.scenarios import scenario
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pricing.bill import LINES, dealt_out
+from pricing.bill import LINES, dealt_out, run
 from pricing.break_even import break_even_requests_per_day
 from pricing.columns import column
 from pricing.tco import BEHIND, tco
@@ -88,6 +89,39 @@ def test_parts_of_a_fleet_are_whole_and_add_up_to_it(weights, replicas):
     for share, part in zip(shares, dealt, strict=True):
         assert (part % 1 == 0).all()
         assert (abs(part - fleet * share) < 1).all()
+
+
+@settings(max_examples=60)
+@given(
+    st.lists(st.tuples(st.integers(1, 60), st.sampled_from([1, 1, 12, 36])), min_size=1, max_size=5),
+    st.integers(0, 300),
+    st.floats(0.9, 1.0),
+)
+def test_nothing_is_rented_by_the_month_while_a_reserved_replica_idles(kinds, most, kept):
+    weights, terms = zip(*kinds, strict=True)
+    shares = [column([weight / sum(weights)]) for weight in weights]
+    fleet = column([round(most * kept**month) for month in range(60)]).reshape(1, -1)
+    running = run(fleet, shares, list(terms))
+    reserved = sum((part for part, term in zip(running, terms, strict=True) if term > 1), 0 * fleet)
+    monthly = sum((part for part, term in zip(running, terms, strict=True) if term == 1), 0 * fleet)
+    assert (reserved + monthly >= fleet).all()
+    assert (monthly * (reserved + monthly - fleet) == 0).all()
+    for part, term in zip(running, terms, strict=True):
+        assert (part % 1 == 0).all()
+        rented: list[float] = []
+        for month, held in enumerate(part[0].tolist() if term > 1 else []):
+            rented.append(held - sum(rented[max(0, month - term + 1) :]))
+            assert rented[-1] >= 0, "given back before its term ends"
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=2), st.integers(0, 300), st.floats(1.0, 1.1))
+def test_where_demand_does_not_fall_all_parts_keep_their_shares(weights, least, times):
+    """Of two; of three and more, rounding may take a replica from one while the fleet grows."""
+    shares = [column([weight / sum(weights)]) for weight in weights]
+    fleet = column([round(least * times**month) for month in range(60)]).reshape(1, -1)
+    for part, due in zip(run(fleet, shares, [12, 1][: len(weights)]), dealt_out(fleet, shares), strict=True):
+        assert (part == due).all()
 
 
 @settings(max_examples=60)
@@ -202,3 +236,13 @@ def test_a_slower_machine_than_its_speeds_say_is_slower_both_ways():
     made = tco(scenario(serving__speed_factor=0.5))
     replicas = [made.option("rented", arm).monthly["replicas"].iloc[0] for arm in ("plain", "speculative")]
     assert replicas == [25, 17]
+
+
+def test_an_option_stands_for_its_cheaper_way_of_decoding_in_place_of_others():
+    # In the rack by hand a draft is a loss, on rented machines a gain.
+    made = tco(by_hand())
+    own, rented = made.option("own rack", "plain"), made.option("rented", "speculative")
+    assert own.npv_of_cost < made.option("own rack", "speculative").npv_of_cost
+    assert {choice.option for choice in made.choices} == {"own rack, plain", "rented, speculative", "an API"}
+    (found,) = [c for c in made.choices if (c.option, c.instead_of) == ("own rack, plain", "rented, speculative")]
+    assert found.npv == pytest.approx(rented.npv_of_cost - own.npv_of_cost)
