@@ -86,6 +86,8 @@ def build(pair: Any, prices: PriceTable, tab: ExploreTab) -> CostPanel:
         # Off the engine's queue: the sums take milliseconds and must not wait for a run.
         "queue": False,
         "show_progress": "hidden",
+        # Whatever shows progress, hidden or not, has its value copied in the browser at every later event of the page.
+        "show_progress_on": download,
         "api_visibility": "private",
     }
     gr.on([c.change for c in controls], refresh, trigger_mode="always_last", **wiring)
@@ -124,6 +126,7 @@ def build(pair: Any, prices: PriceTable, tab: ExploreTab) -> CostPanel:
         outputs=[provider, commitment, note, rates_form],
         queue=False,
         show_progress="hidden",
+        show_progress_on=download,
         api_visibility="private",
     )
     table.select(

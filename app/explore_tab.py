@@ -90,5 +90,7 @@ def build(choice: WeightsChoice, race: Any) -> ExploreTab:
 
     # Gradio does not translate the choices of a dropdown, so they follow the language of the request.
     named = [fields.by_name[name] for name in controls.NAMED]
-    page.load(localise, outputs=named, queue=False, show_progress="hidden", api_visibility="private")
+    page.load(
+        localise, outputs=named, queue=False, show_progress="hidden", show_progress_on=halt, api_visibility="private"
+    )
     return ExploreTab(session, [running, stopped])

@@ -21,5 +21,11 @@ function update() {
     box.append(b);
   }
 }
+// What was made is of the numbers of its time: once they change it is not offered on, so that no old file is signed.
+function outdate() {
+  if (element.isConnected && box.querySelector("button")) box.replaceChildren(el("p", "sv-quiet", props.value.stale));
+}
+document.addEventListener("sv-scenario", outdate);
+document.addEventListener("sv-scenario-drawn", outdate);
 watch("value", update);
 update();

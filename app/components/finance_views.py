@@ -27,7 +27,8 @@ def rates_view(elem_id: str) -> gr.HTML:
 
 
 def sent_view(elem_id: str) -> gr.HTML:
-    """What the form was last changed to, as its value; events: edit, at once, and settle, at rest."""
+    """What the form was last changed to, as its value. Events: edit, at once; draw, when that is answered; settle, at
+    rest."""
     return json_view(("scenario_sent.js",), elem_id=elem_id, labels=NO_LABELS, elem_classes=OFFSTAGE)
 
 

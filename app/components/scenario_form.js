@@ -27,13 +27,19 @@ function change(path, field, given, from) {
   send();
 }
 
-function undo(path) {
+function undo(...paths) {
+  for (const path of paths) takeBack(path);
+  send();
+}
+
+function takeBack(path) {
   delete edits[path];
   const row = rows.get(path);
-  row.now = null;
-  fill(row, row.first, true);
-  row.reset.forEach((b) => { b.hidden = true; });
-  send();
+  if (row) { // a number of the table has none before the table was opened
+    row.now = null;
+    fill(row, row.first, true);
+    row.reset.forEach((b) => { b.hidden = true; });
+  }
 }
 
 // Three digits are what a slider can be set to; more would look like knowledge.
@@ -181,8 +187,7 @@ function cases() {
   for (const one of v.cases) {
     const b = el("button", "sv-toggle-button", one.text);
     b.type = "button";
-    b.disabled = one.why !== "";
-    b.title = one.why;
+    b.dataset.case = one.value;
     b.setAttribute("aria-pressed", String(one.value === chosen));
     b.addEventListener("click", () => {
       chosen = one.value;
@@ -194,9 +199,19 @@ function cases() {
   return group;
 }
 
+// One that has no number yet cannot be chosen; the first number that is entered for it opens it.
+function openCases() {
+  for (const one of v.cases) {
+    const b = form.querySelector(`.sv-cases [data-case="${one.value}"]`);
+    b.disabled = one.why !== "" && one.value !== chosen;
+    b.title = one.why;
+  }
+}
+
 function draw() {
   takePlace();
   rows.clear();
+  table?.remove();
   table = null;
   form.textContent = "";
   edits = structuredClone(v.edits || {});
@@ -232,12 +247,14 @@ function draw() {
   open.addEventListener("click", () => { table ||= allNumbers(); showAll(); table.showModal(); });
   const again = el("button", "sv-button", v.says.reset_all);
   again.type = "button";
-  again.addEventListener("click", () => { for (const path of Object.keys(edits)) undo(path); });
+  again.addEventListener("click", () => undo(...Object.keys(edits)));
   const buttons = el("div", "sv-buttons");
   buttons.append(open, again);
   form.append(listed, buttons);
   for (const group of v.groups) for (const one of group.rows) fill(rows.get(one.path), one.cells, true);
   keepTyped();
+  openCases();
+  document.dispatchEvent(new CustomEvent("sv-scenario-drawn"));
 }
 
 // What was typed before the form was drawn anew, and could not be: it stands where it was typed.
@@ -275,6 +292,8 @@ document.addEventListener("sv-scenario-answer", (event) => {
   if (!element.isConnected || !v || answer.id !== v.id || answer.seq < seq) return; // of what has been typed over since
   v.faults = answer.faults;
   v.in_case = answer.in_case;
+  v.cases = answer.cases;
+  openCases();
   for (const [path, cells] of Object.entries(answer.echo)) {
     const row = rows.get(path);
     if (row) { row.now = cells; fill(row, cells, false); }

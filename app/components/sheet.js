@@ -22,7 +22,7 @@ function figure(cell) {
     badge.dataset.label = cell.badge.kind;
     node.append(badge);
   }
-  if (cell.sub) node.append(el("span", "sv-sub", visible(cell.sub, false)));
+  for (const sub of [].concat(cell.sub || [])) node.append(el("span", "sv-sub", visible(sub, false)));
   return node;
 }
 
@@ -131,15 +131,16 @@ function blockOf(block) {
 }
 
 const open = new Set(); // folds stay as they were left
+let across = []; // and so do tables that were moved sideways: heard, since to ask would lay the page out at every sheet
+box.addEventListener("scroll", () => { across = Array.from(box.querySelectorAll(".sv-scroll"), (node) => node.scrollLeft); }, true);
 
 function update() {
   const v = props.value;
   // What is being used keeps the keyboard: it is drawn anew under the hand that changed it.
   const held = document.activeElement?.closest(".sv-root") === root ? document.activeElement.dataset.name : null;
-  const across = Array.from(box.querySelectorAll(".sv-scroll"), (node) => node.scrollLeft);
   box.textContent = "";
   if (v && v.blocks) box.append(...v.blocks.map(blockOf));
-  box.querySelectorAll(".sv-scroll").forEach((node, i) => { node.scrollLeft = across[i] || 0; });
+  box.querySelectorAll(".sv-scroll").forEach((node, i) => { if (across[i]) node.scrollLeft = across[i]; });
   // Only what can be scrolled is a stop of the keyboard.
   requestAnimationFrame(() => box.querySelectorAll(".sv-scroll").forEach((node) => {
     if (node.scrollWidth > node.clientWidth + 1) node.tabIndex = 0;

@@ -70,4 +70,8 @@ function update() {
   panel.scrollTop = 0;
   b.focus();
 }
+// A number that is other by now is not explained on.
+for (const changed of ["sv-scenario", "sv-scenario-drawn"]) {
+  document.addEventListener(changed, () => { if (element.isConnected && !panel.hidden) { panel.hidden = true; from = null; } });
+}
 watch("value", update);

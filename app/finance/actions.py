@@ -66,10 +66,15 @@ def open_scenario(desk: Desk, given: Any, prices: PriceTable, words: Words) -> l
 
 
 def edit(desk: Desk, sent: Any, words: Words) -> list[Any]:
-    """The form changed: its answer, and what follows a slider."""
+    """The form changed: its answer, and the figures that follow a slider."""
     if not desk.edit(sent, words):
-        return [gr.skip(), *tabs.as_list({})]
-    return [form_view.patch(desk, words), *tabs.as_list(tabs.live(desk, words))]
+        return [gr.skip(), *tabs.as_list({}, tabs.FIGURES)]
+    return [form_view.patch(desk, words), *tabs.as_list(tabs.figures(desk, words), tabs.FIGURES)]
+
+
+def settle(desk: Desk, prices: PriceTable, words: Words) -> list[Any]:
+    """The hand rests: what waited for that. No figures: on their way they could pass those of a later edit."""
+    return tabs.as_list(tabs.rest(desk, prices, words))
 
 
 def take(desk: Desk, session: Any, prices: PriceTable, words: Words) -> list[Any]:

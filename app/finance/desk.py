@@ -56,41 +56,55 @@ class Desk:
     def open(self, scenario: Scenario, name: str, words: Words) -> None:
         """A scenario on an empty desk."""
         self.name, self.loaded, self.other, self.case, self.picks = name, scenario, None, "base", {}
-        self.edits = {}
+        self.edits, self.now = {}, None  # of the one before no figure may stand beside this one's name
         self._draw(scenario)
         self.calculate(words)
 
     def put(self, scenario: Scenario, words: Words) -> None:
-        """The same scenario with other numbers that are not typed ones. What was typed and refused stays typed."""
+        """The same scenario with other numbers that are not typed ones. What was typed and refused stays typed, but
+        not over a number that is new."""
         refused = {key.split("|")[0] for key in self.faults}
-        self.edits = {path: fields for path, fields in self.edits.items() if path in refused}
+        before, after = (held.figures() if held is not None else {} for held in (self.current, scenario))
+        kept = {}
+        for path, fields in self.edits.items():
+            anew = path in before and before[path] != after.get(path)
+            left = {name: text for name, text in fields.items() if not anew or f"{path}|{name}" in self.faults}
+            if path in refused and left:
+                kept[path] = left
+        self.edits = kept
         self._draw(scenario)
         self._apply(words)
         self.calculate(words)
 
     def edit(self, sent: Any, words: Words) -> bool:
-        """What the form sent; whether it was of the form that is drawn."""
-        if self.base is None or not isinstance(sent, Mapping) or sent.get("id") != self.drawn:
+        """What the form sent; whether it was of the form that is drawn, and no older than what it sent before."""
+        drawn = self.drawn
+        if self.base is None or not isinstance(sent, Mapping) or sent.get("id") != drawn:
             return False
-        self.seq = sent["seq"] if isinstance(sent.get("seq"), int) else 0
+        seq = sent["seq"] if isinstance(sent.get("seq"), int) else 0
+        if seq < self.seq:  # it was overtaken by a newer one, which says everything
+            return False
+        self.seq = seq
         given = sent.get("edits")
         self.edits = dict(given) if isinstance(given, Mapping) else {}
         self.case = sent["case"] if sent.get("case") in CASES else "base"
         self._apply(words)
         self.calculate(words)
-        return True
+        return self.drawn == drawn
 
     def calculate(self, words: Words) -> None:
         """`now` from `current` in its case. What cannot be calculated has its sentence, and the last figures stand."""
-        if self.current is None:
+        current, drawn = self.current, self.drawn
+        if current is None:
             return
         try:
-            scenario = self.current.in_case(self.case)
+            scenario = current.in_case(self.case)
             with numpy.errstate(all="ignore"):  # what overflows is told below, in words
                 made = tco(scenario)
             if not all(math.isfinite(option.total) for option in made.options):
                 raise OverflowError
-            self.now = Now(scenario, made)
+            if self.drawn == drawn:  # else another was opened meanwhile, by another thread: it stands
+                self.now = Now(scenario, made)
         except (ArithmeticError, ValueError) as error:
             # Of what pricing does not put in words, only numbers beyond what floats hold are left.
             said = faults.told(str(error), "", words)
@@ -107,9 +121,11 @@ class Desk:
         self.drawn, self.seq, self.faults = uuid.uuid4().hex, 0, {}
 
     def _apply(self, words: Words) -> None:
-        if self.base is not None:
-            applied = edits.apply(self.base, self.edits, words)
-            self.current, self.faults = applied.scenario, dict(applied.faults)
+        base, drawn = self.base, self.drawn
+        if base is not None:
+            applied = edits.apply(base, self.edits, words)
+            if self.drawn == drawn:
+                self.current, self.faults = applied.scenario, dict(applied.faults)
 
 
 def shipped_names() -> list[tuple[str, str]]:

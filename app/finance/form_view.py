@@ -32,7 +32,6 @@ def drawn(desk: Desk, words: Words) -> dict[str, Any] | None:
         "says": {key: words(key) for key in SAYS},
         "labels": [{"value": name, "text": words(f"label_{name}")} for name in LABELS],
         "case": desk.case,
-        "cases": [{"value": case, "text": words(f"case_{case}"), "why": _no_case(base, case, words)} for case in CASES],
         "groups": list(_groups(base, words)),
         "options": [_option(option, base, words) for option in base.options],
         "table": list(_table(base, words)),
@@ -53,6 +52,9 @@ def patch(desk: Desk, words: Words) -> dict[str, Any]:
         "faults": desk.faults,
         "echo": {path: _cells(path, figures[path], current, words) for path in touched if current is not None},
         "in_case": {path: exact(to_shown(path, value), words) for path, value in case.items()},
+        "cases": [
+            {"value": case, "text": words(f"case_{case}"), "why": _no_case(current, case, words)} for case in CASES
+        ],
     }
 
 
@@ -66,9 +68,9 @@ def fault_lines(desk: Desk, words: Words) -> list[str]:
     return named
 
 
-def _no_case(scenario: Scenario, case: str, words: Words) -> str:
+def _no_case(scenario: Scenario | None, case: str, words: Words) -> str:
     """Why a case cannot be chosen; "" where it can."""
-    return "" if case == "base" or getattr(scenario, case) else words("case_none")
+    return "" if case == "base" or (scenario is not None and getattr(scenario, case)) else words("case_none")
 
 
 def _groups(scenario: Scenario, words: Words) -> Iterator[dict[str, Any]]:

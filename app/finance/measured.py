@@ -34,18 +34,22 @@ def take(scenario: Scenario, session: Session, words: Words) -> Taken:
         arms["speculative"] = fast
     if not _alike(scenario, run):
         return _ratio(scenario, run, arms, words)
+    if "speculative" not in arms and (scenario.load_curve or scenario.serving.requests_at_once.value != 1):
+        raise ValueError(words("take_both"))  # one arm alone and the other among many would be no comparison
     whole = scenario.model_dump()
     for arm, stats in arms.items():
         whole["serving"][arm] = {
             "input_tokens_per_second": _figure(run.prompt_tokens / stats.ttft_s, run, stats, words),
             "output_tokens_per_second": _figure(stats.decode_tokens_per_second, run, stats, words),
         }
+    alone = _one_at_once(whole, run, words)
     told = [
         words(
             "take_done", plain=number(plain.decode_tokens_per_second, words),
             fast=number(arms["speculative"].decode_tokens_per_second, words) if "speculative" in arms else "–",
         ),
         words("take_means"),
+        *([words("take_alone")] if alone else []),
     ]  # fmt: skip
     if "speculative" not in arms:
         told.append(words("take_plain_only"))
@@ -54,6 +58,22 @@ def take(scenario: Scenario, session: Session, words: Words) -> Taken:
     if run.lossy:
         told.append(words("take_lossy"))
     return Taken(Scenario.model_validate(whole), " ".join(told))
+
+
+def _one_at_once(whole: dict[str, Any], run: Run, words: Words) -> bool:
+    """What the scenario said of speeds with many requests at once, and of how far projected ones may be off, holds no
+    more for a speed that one sequence was measured at. Whether anything of that kind was there."""
+    serving, source = whole["serving"], words("take_source_alone", where=run.where)
+    found = bool(whole["load_curve"])
+    whole["load_curve"] = {}
+    for name in ("requests_at_once", "speed_factor"):
+        was = serving[name]
+        if was["value"] != 1 or was["low"] is not None:
+            serving[name] = {"value": 1.0, "label": "measured", "source": source}
+            found = True
+            for case in ("best", "worst"):
+                whole[case] = {path: v for path, v in whole[case].items() if path != f"serving.{name}"}
+    return found
 
 
 def _ratio(scenario: Scenario, run: Run, arms: dict[str, Any], words: Words) -> Taken:

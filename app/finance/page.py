@@ -6,6 +6,7 @@ own.
 
 from collections.abc import Callable, Iterator
 from datetime import date
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import gradio as gr
@@ -33,7 +34,7 @@ def tabs_of(prices: PriceTable) -> "FinanceTabs":
     with gr.Tab(t("tab_cost"), id="cost", elem_id="sv-tab-cost") as cost:
         with gr.Column(elem_id="sv-cost-page", elem_classes="sv-page"):
             made["cost_head"] = views.sheet_view("sv-cost-title")
-            rates = views.rates_view("sv-rates")
+            rates = [views.rates_view("sv-rates")]
             made["cost_cards"] = views.sheet_view("sv-cost-cards")
             with gr.Row(elem_classes="sv-beside"):
                 with gr.Column(min_width=320, elem_classes="sv-panel"):
@@ -53,6 +54,7 @@ def tabs_of(prices: PriceTable) -> "FinanceTabs":
     with gr.Tab(t("tab_tco"), id="tco", elem_id="sv-tab-tco") as tco:
         with gr.Column(elem_id="sv-tco-page", elem_classes="sv-page"):
             made["tco_head"] = views.sheet_view("sv-tco-title")
+            rates.append(views.rates_view("sv-tco-rates"))
             made["verdict"] = views.sheet_view("sv-verdict")
             with gr.Column(elem_classes="sv-panel"):
                 gr.Markdown(t("options_heading"))
@@ -105,7 +107,7 @@ class FinanceTabs:
     """What `wire` needs of the tabs' contents."""
 
     def __init__(
-        self, prices: PriceTable, made: dict[str, Any], tab: Any, run: Any, export: Any, rates: gr.HTML
+        self, prices: PriceTable, made: dict[str, Any], tab: Any, run: Any, export: Any, rates: list[gr.HTML]
     ) -> None:
         self.prices, self.made, self.tab, self.run, self.export = prices, made, tab, run, export
         self.rates = rates
@@ -117,7 +119,12 @@ class FinanceTabs:
             shelf = views.shelf_view("sv-shelf")
             form = views.form_view("sv-form")
         sent, answer, why = views.sent_view("sv-sent-form"), views.answer_view("sv-answer"), views.why_view("sv-why")
-        shown = [self.made[name] for name in tabs.NAMES]
+        shown, figures, charts = (
+            [self.made[name] for name in names] for names in (tabs.NAMES, tabs.FIGURES, tabs.CHARTS)
+        )
+        # Whatever shows an event's progress has its value copied in the browser several times at every later event of
+        # the page, hidden or not: charts and sheets are large, the mailbox is small.
+        quick: dict[str, Any] = {**QUICK, "show_progress_on": sent}
         desk, prices = gr.State(Desk()), self.prices
         placed = [shelf, form, answer, *shown]
 
@@ -125,25 +132,30 @@ class FinanceTabs:
             def select(request: gr.Request, held: Desk, rates: ShownIn) -> Any:
                 held.to = rates.to  # it may have been given on the Explore tab
                 words = words_for(request)
-                return [shown_in.form(rates, words, date.today()), *actions.select(held, name, prices, words)]
+                form = shown_in.form(rates, words, date.today())
+                return [*[form] * len(self.rates), *actions.select(held, name, prices, words)]
 
             return select
 
         for name, tab in self.tab.items():
-            tab.select(on_tab(name), inputs=[desk, costs.rates], outputs=[self.rates, *placed], **QUICK)
+            tab.select(on_tab(name), inputs=[desk, costs.rates], outputs=[*self.rates, *placed], **quick)
 
         def edit(request: gr.Request, held: Desk, given: Any) -> Any:
             return actions.edit(held, given, words_for(request))
 
+        def draw(request: gr.Request, held: Desk) -> Any:
+            return tabs.as_list(tabs.charts_of(held, words_for(request)), tabs.CHARTS)
+
         def settle(request: gr.Request, held: Desk) -> Any:
-            return tabs.as_list(tabs.rest(held, prices, words_for(request)))
+            return actions.settle(held, prices, words_for(request))
 
         # Only the last of many positions of a slider is worth an answer.
-        last: dict[str, Any] = {"trigger_mode": "always_last", **QUICK}
-        sent.edit(edit, inputs=[desk, sent], outputs=[answer, *shown], **last)
+        last: dict[str, Any] = {"trigger_mode": "always_last", **quick}
+        sent.edit(edit, inputs=[desk, sent], outputs=[answer, *figures], **last)
+        sent.draw(draw, inputs=desk, outputs=charts, **last)
         sent.settle(settle, inputs=desk, outputs=shown, **last)
 
-        many: dict[str, Any] = {"trigger_mode": "multiple", **QUICK}
+        many: dict[str, Any] = {"trigger_mode": "multiple", **quick}
 
         def opened(request: gr.Request, held: Desk, event: gr.EventData) -> Any:
             return actions.open_scenario(held, event._data, prices, words_for(request))
@@ -177,28 +189,26 @@ class FinanceTabs:
             if name not in tabs.PLOTS:
                 component.why(asked, inputs=desk, outputs=why, **many)
                 component.pick(picked, inputs=desk, outputs=shown, **many)
-        self._rates(desk, costs, shown)
-        self._chances(desk)
+        self._rates(desk, costs, shown, many)
+        self._chances(desk, sent)
         self._files(desk, session)
 
-    def _rates(self, desk: Any, costs: "CostPanel", shown: list[Any]) -> None:
+    def _rates(self, desk: Any, costs: "CostPanel", shown: list[Any], many: dict[str, Any]) -> None:
         def on_rate(name: str) -> Callable[..., Any]:
             def given(request: gr.Request, held: Desk, rates: ShownIn, event: gr.EventData) -> Any:
                 words = words_for(request)
                 value = shown_in.act(rates, name, event._data, words)
                 held.to = rates.to
-                return [value, *tabs.as_list(tabs.all_of(held, self.prices, words))]
+                return [*[value] * len(self.rates), *tabs.as_list(tabs.all_of(held, self.prices, words))]
 
             return given
 
-        for name in shown_in.EVENTS:
-            outputs = [self.rates, *shown]
-            event = getattr(self.rates, name)(
-                on_rate(name), inputs=[desk, costs.rates], outputs=outputs, trigger_mode="multiple", **QUICK
-            )
+        outputs = [*self.rates, *shown]
+        for form, name in product(self.rates, shown_in.EVENTS):
+            event = getattr(form, name)(on_rate(name), inputs=[desk, costs.rates], outputs=outputs, **many)
             costs.follow(event)
 
-    def _chances(self, desk: Any) -> None:
+    def _chances(self, desk: Any, sent: gr.HTML) -> None:
         def run(request: gr.Request, held: Desk) -> Iterator[Any]:
             for sheet, chart in chances.run(held, words_for(request)):
                 yield sheet, gr.update(value=chart, visible=chart is not None)
@@ -206,7 +216,8 @@ class FinanceTabs:
         start, halt = self.run
         start.click(
             run, inputs=desk, outputs=[self.made["chances"], self.made["chances_chart"]],
-            concurrency_limit=2, concurrency_id="chances", show_progress="hidden", api_visibility="private",
+            concurrency_limit=2, concurrency_id="chances", show_progress="hidden", show_progress_on=sent,
+            api_visibility="private",
         )  # fmt: skip
         halt.click(chances.halt, inputs=desk, **QUICK)
 

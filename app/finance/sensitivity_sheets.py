@@ -97,8 +97,9 @@ def two_way(
 
 
 def chances(found: list[Chances], draws: int, now: Now, words: Words) -> list[dict[str, Any]]:
-    """P5, P50, P95 of each option, and how often speculation is a loss."""
+    """P5, P50, P95 of each option, how often speculation is a loss and how often no fleet keeps the P95 target."""
     money = now.scenario.currency
+    targeted = any(one.missed_share is not None for one in found)
     rows = []
     for one in sorted(found, key=lambda c: c.p50):
         cells: list[Any] = [{"t": titled(now, one.option, words)}]
@@ -110,6 +111,8 @@ def chances(found: list[Chances], draws: int, now: Now, words: Words) -> list[di
         cells.append(
             {"t": text, "tone": tone} | ({"why": ["chance", one.option, "loss_share"]} if loss is not None else {})
         )
+        if targeted:
+            cells.append(_missed(one, words))
         rows.append({"cells": cells})
     symbol = shown.symbol(money)
     columns = [
@@ -117,12 +120,22 @@ def chances(found: list[Chances], draws: int, now: Now, words: Words) -> list[di
         *({"text": name, "unit": symbol} for name in ("P5", "P50", "P95")),
         {"text": words("col_mean"), "unit": symbol},
         {"text": words("col_loss_share")},
+        *([{"text": words("col_missed_share")}] if targeted else []),
     ]
-    told = words("chances_told", n=shown.number(draws, words, 6))
+    told = [words("chances_told", n=shown.number(draws, words, 6))]
+    if any(one.missed_share for one in found):
+        told.append(words("chances_missed"))
     return [
         {"type": "table", "name": "chances", "columns": columns, "rows": rows, "cards": True},
-        {"type": "text", "text": told, "tone": "small"},
+        *({"type": "text", "text": text, "tone": "small"} for text in told),
     ]
+
+
+def _missed(one: Chances, words: Words) -> dict[str, Any]:
+    if one.missed_share is None:  # an API
+        return {"t": shown.NOTHING, "tone": "quiet"}
+    tone = "loss" if one.missed_share > 0 else "gain"
+    return {"t": shown.percent(one.missed_share, words), "tone": tone, "why": ["chance", one.option, "missed_share"]}
 
 
 def moved(

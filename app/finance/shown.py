@@ -1,6 +1,7 @@
 """Numbers as the page's reader writes them. Money is `pricing.money`'s; what is not money is written here."""
 
 import math
+from collections.abc import Callable
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from typing import Any
 
@@ -9,6 +10,7 @@ from babel.numbers import format_decimal
 from app.catalogue import Words
 from pricing.currencies import SYMBOLS
 from pricing.exchange import Exchange
+from pricing.fx import RateError
 from pricing.money import NO_VALUE, format_money, format_unit_price
 
 NOTHING = "–"
@@ -80,11 +82,41 @@ def unit_price(value: float | None, currency: str, words: Words) -> str:
     return NOTHING if text == NO_VALUE else _minus(text)
 
 
-def also(cell: dict[str, Any], value: float | None, currency: str, to: Exchange | None, words: Words) -> dict[str, Any]:
-    """The cell with the amount in the reader's other currency under it, where a rate was given that reaches it."""
-    if value is None or to is None or to.currency == currency or not to.reaches(currency):
+Write = Callable[[float | None, str, Words], str]
+
+
+def also(
+    cell: dict[str, Any],
+    value: float | None,
+    currency: str,
+    to: Exchange | None,
+    words: Words,
+    write: Write = unit_price,
+) -> dict[str, Any]:
+    """The cell with the amount in the reader's other currency under it, above what stands there, where a rate was given
+    that reaches it."""
+    told = converted(value, currency, to, words, write)
+    if told is None:
         return cell
-    return {**cell, "sub": unit_price(to.price(value, currency).amount, to.currency, words)}
+    return {**cell, "sub": [told, cell["sub"]] if "sub" in cell else told}
+
+
+def converted(
+    value: float | None, currency: str, to: Exchange | None, words: Words, write: Write = money
+) -> str | None:  # fmt: skip
+    """The amount in the reader's other currency; None where no rate was given that reaches it."""
+    if value is None or to is None or to.currency == currency:
+        return None
+    try:
+        return write(to.price(value, currency).amount, to.currency, words)
+    except RateError:  # none was given, or the amount is beyond what numbers hold there
+        return None
+
+
+def both(value: float, currency: str, to: Exchange | None, words: Words) -> str:
+    """An amount in a sentence: its own, and the other after it in brackets."""
+    own, other = money(value, currency, words), converted(value, currency, to, words)
+    return own if other is None else f"{own} ({other})"
 
 
 def _whole(value: float, currency: str, words: Words) -> str:

@@ -1,5 +1,5 @@
-"""What each finance tab shows for a desk, as values for its components; what follows a slider apart from what waits
-until the hand rests. Layout and wiring are in page.py."""
+"""What each finance tab shows for a desk, as values for its components: the figures that follow a slider at once, the
+charts that come right behind them, and what waits until the hand rests. Layout and wiring are in page.py."""
 
 from datetime import date
 from typing import Any
@@ -8,7 +8,7 @@ import gradio as gr
 
 from app.catalogue import Words
 from app.components.finance_views import blocks
-from app.finance import charts, cost_sheets, price_sheet, sensitivity_sheets, tco_charts, tco_sheets
+from app.finance import charts, cost_sheets, price_sheet, sensitivity_sheets, tco_charts, tco_sheets, year_sheet
 from app.finance.chances import shown as chances_shown
 from app.finance.desk import Desk, Now, shipped, shipped_names
 from app.finance.faults import told
@@ -34,12 +34,16 @@ TCO = (
     "drivers", "two_way", "chances", "chances_chart", "moved", "tco_excluded",
 )  # fmt: skip
 NAMES = (*COST, *TCO)
+# What is answered first, and what next: of both tabs, since it is the server that knows which one is seen. Few, because
+# every output costs the server a millisecond and more even where it is skipped.
+FIGURES = ("cost_head", "cost_cards", "tco_head", "verdict", "options")
+CHARTS = ("fall_picks", "fall", "cash", "gain")
 PLOTS = ("fall", "load", "prices", "cash", "gain", "tornado", "chances_chart")
 Views = dict[str, Any]
 
 
-def live(desk: Desk, words: Words) -> Views:
-    """What follows a slider on the tab that is seen."""
+def figures(desk: Desk, words: Words) -> Views:
+    """What follows a slider at once, on the tab that is seen."""
     now = desk.now
     if desk.tab not in ("cost", "tco"):
         return {}
@@ -47,12 +51,21 @@ def live(desk: Desk, words: Words) -> Views:
     if now is None:
         return views
     if desk.tab == "cost":
-        return views | {"cost_cards": cost_sheets.costs(now, words, desk.to)} | _fall(desk, now, words)
-    return views | {
-        "verdict": tco_sheets.verdict(now, words),
-        "options": tco_sheets.options(now, words),
-        "cash": _plot(tco_charts.cash(now, words)),
-        "gain": _plot(tco_charts.gain(now, words) if cost_sheets.with_arms(now.made) else None),
+        return views | {"cost_cards": cost_sheets.costs(now, words, desk.to)}
+    verdict = tco_sheets.verdict(now, words, desk.to)
+    return views | {"verdict": verdict, "options": tco_sheets.options(now, words, desk.to)}
+
+
+def charts_of(desk: Desk, words: Words) -> Views:
+    """The charts that follow a slider on the tab that is seen: a browser draws one as long as all figures together."""
+    now = desk.now
+    if now is None or desk.tab not in ("cost", "tco"):
+        return {}
+    if desk.tab == "cost":
+        return _fall(desk, now, words)
+    return {
+        "cash": _plot(tco_charts.cash(now, words, desk.to)),
+        "gain": _plot(tco_charts.gain(now, words, desk.to) if cost_sheets.with_arms(now.made) else None),
     }
 
 
@@ -67,7 +80,7 @@ def rest(desk: Desk, prices: PriceTable, words: Words, today: date | None = None
     sheet, chart = chances_shown(desk, words)
     return {
         "break_even": tco_sheets.break_evens(now, words),
-        "choices": tco_sheets.in_place_of(now, words),
+        "choices": tco_sheets.in_place_of(now, words, desk.to),
         "chances": sheet,
         "chances_chart": _plot(chart),
         "tco_excluded": cost_sheets.excluded(now.scenario, words),
@@ -76,12 +89,12 @@ def rest(desk: Desk, prices: PriceTable, words: Words, today: date | None = None
 
 
 def all_of(desk: Desk, prices: PriceTable, words: Words) -> Views:
-    return live(desk, words) | rest(desk, prices, words)
+    return figures(desk, words) | charts_of(desk, words) | rest(desk, prices, words)
 
 
-def as_list(views: Views) -> list[Any]:
-    """For the outputs, in the order of NAMES; what is not in it stays as it is."""
-    return [views.get(name, gr.skip()) for name in NAMES]
+def as_list(views: Views, names: tuple[str, ...] = NAMES) -> list[Any]:
+    """For the outputs, in the order of `names`; what is not in it stays as it is."""
+    return [views.get(name, gr.skip()) for name in names]
 
 
 def after_pick(desk: Desk, name: Any, prices: PriceTable, words: Words) -> Views:
@@ -149,7 +162,7 @@ def _of_option(desk: Desk, now: Now, words: Words) -> Views:
     found, fault = _tornado(now, name, arm, words)
     return {
         "year_picks": blocks(_picks(_select("option", words("pick_option"), f"{name}|{option.arm}", titles))),
-        "years": tco_sheets.years(now, name, arm, words),
+        "years": year_sheet.years(now, name, arm, words, desk.to),
         "tornado": _plot(tco_charts.tornado(found, now.scenario, name, words) if found else None),
         "drivers": fault or sensitivity_sheets.drivers(found, now.scenario, words),
         "two_way": _two_way(desk, now, words),
@@ -177,11 +190,11 @@ def _tornado(now: Now, name: str, arm: Arm, words: Words) -> tuple[list[Driver],
     """(what was found, or a block that says why nothing was)."""
     try:
         return tornado(now.scenario, name, arm), None
-    except ValueError as error:  # at some end of a range it cannot be served
+    except (ValueError, ArithmeticError) as error:  # at some end of a range it cannot be served
         return [], blocks(_refused(error, words))
 
 
-def _refused(error: ValueError, words: Words) -> dict[str, Any]:
+def _refused(error: Exception, words: Words) -> dict[str, Any]:
     return {"type": "text", "text": told(str(error), "", words), "tone": "fault"}
 
 
@@ -203,9 +216,11 @@ def moved(desk: Desk, words: Words) -> Any:
         return blocks(picks, {"type": "text", "text": words("moved_no_option")})
     try:
         found = what_moved(before, after, name, arm)
+        totals = _totals(before, after, name, arm)
     except NotComparableError as error:
         return blocks(picks, {"type": "text", "text": refusal(error, ExportWords(words.language))})
-    totals = _totals(before, after, name, arm)
+    except (ValueError, ArithmeticError) as error:  # one of the two cannot be served, or is beyond what floats hold
+        return blocks(picks, _refused(error, words))
     return blocks(picks, *sensitivity_sheets.moved(found, before, after, name, totals, words))
 
 

@@ -10,19 +10,21 @@ from app.finance.charts import COLOURS, GAIN, LOSS, PLAIN, bare, money, named, n
 from app.finance.cost_sheets import arms_of, names, with_arms
 from app.finance.desk import Now
 from app.finance.tco_sheets import of_speculation, title, titled
+from pricing import Exchange
 from pricing.scenario import Scenario
 from pricing.sensitivity import Chances, Driver
 
 MOST_DRIVERS = 12
 
 
-def cash(now: Now, words: Words) -> go.Figure:
-    """What has been paid by each month, a line an option; the same option decoded plainly is dotted."""
+def cash(now: Now, words: Words, to: Exchange | None = None) -> go.Figure:
+    """What has been paid by each month, a line an option; the same option decoded plainly is dotted. to: another
+    currency, in which a point is told too."""
     figure = bare(words, 340)
     currency = now.scenario.currency
     for at, name in enumerate(names(now.made)):
         for arm, option in sorted(arms_of(now.made, name).items(), reverse=True):
-            paid = list(accumulate(option.flows))
+            paid, told = list(accumulate(option.flows)), plain_text(title(option, words))
             figure.add_scatter(
                 x=list(range(len(paid))),
                 y=paid,
@@ -34,7 +36,7 @@ def cash(now: Now, words: Words) -> go.Figure:
                     "color": COLOURS[at % len(COLOURS)], "width": 2,
                     "dash": "dot" if arm == "plain" and option.kind != "api" else "solid",
                 },
-                customdata=[f"{plain_text(title(option, words))}<br>{shown.money(v, currency, words)}" for v in paid],
+                customdata=[f"{told}<br>{shown.both(v, currency, to, words)}" for v in paid],
                 hovertemplate="%{customdata}<extra></extra>",
             )  # fmt: skip
     numbers(figure, "x", words("axis_month"), dtick=12 if now.scenario.years > 1 else 3)
@@ -42,7 +44,7 @@ def cash(now: Now, words: Words) -> go.Figure:
     return figure
 
 
-def gain(now: Now, words: Words) -> go.Figure:
+def gain(now: Now, words: Words, to: Exchange | None = None) -> go.Figure:
     """What speculation has brought by each month: under the line it has cost more than it brought."""
     figure = bare(words, 340)
     currency = now.scenario.currency
@@ -56,7 +58,7 @@ def gain(now: Now, words: Words) -> go.Figure:
             mode="lines",
             name=plain_text(name),
             line={"color": COLOURS[at % len(COLOURS)], "width": 2},
-            customdata=[f"{plain_text(name)}<br>{shown.money(v, currency, words)}" for v in brought],
+            customdata=[f"{plain_text(name)}<br>{shown.both(v, currency, to, words)}" for v in brought],
             hovertemplate="%{customdata}<extra></extra>",
         )
     figure.add_hline(y=0, line={"color": PLAIN, "width": 1})

@@ -1,4 +1,4 @@
-"""The TCO tab's tables: what each option comes to, what speculation is worth in it, and the bill year by year."""
+"""The TCO tab's tables: what each option comes to, what speculation is worth in it, and when it pays."""
 
 from typing import Any
 
@@ -7,43 +7,65 @@ from app.components.finance_views import blocks
 from app.finance import shown
 from app.finance.cost_sheets import arms_of, names, with_arms
 from app.finance.desk import Now
-from pricing.bill import LINES
+from app.shown_in import now_told, told_rate
+from pricing import Exchange
 from pricing.break_even import BreakEven, break_even
-from pricing.scenario import Arm, Scenario
-from pricing.tco import BEHIND, Choice, Option
+from pricing.scenario import Scenario
+from pricing.tco import Choice, Option
 
 _HIGHEST_IRR = 100.0
-QUANTITIES = ("requests", "replicas", "gpus", "busy_share")
 
 
-def verdict(now: Now, words: Words) -> dict[str, Any]:
-    """In sentences: what costs least, and whether speculation is worth it there."""
+def verdict(now: Now, words: Words, to: Exchange | None = None) -> dict[str, Any]:
+    """In sentences: what costs least, and whether speculation is worth it there. to: another currency, whose amounts
+    stand beside their own, at the rate that a line names."""
     money = now.scenario.currency
     first, *others = now.made.options
     told = [
         words(
             "verdict_best", title=title(first, words), span=shown.span(now.scenario.years, words),
-            total=shown.money(first.total, money, words), npv=shown.money(first.npv_of_cost, money, words),
+            total=shown.both(first.total, money, to, words), npv=shown.both(first.npv_of_cost, money, to, words),
         )
     ]  # fmt: skip
     other = next((o for o in others if o.name != first.name), None)
     if other is not None:
-        gap = shown.money(other.npv_of_cost - first.npv_of_cost, money, words)
+        gap = shown.both(other.npv_of_cost - first.npv_of_cost, money, to, words)
         told.append(words("verdict_next", title=title(other, words), gap=gap))
     text: list[dict[str, Any]] = [{"type": "text", "text": " ".join(told), "tone": "lead"}]
     for name in with_arms(now.made):
         choice = of_speculation(now, name)
-        tone = "gain" if choice.npv > 0 else "loss"
-        text.append({"type": "text", "text": worth(name, choice, now.scenario, words), "tone": tone})
-    return blocks(*text)
+        tone = _TONES[choice.verdict]
+        text.append({"type": "text", "text": worth(name, choice, now.scenario, words, to), "tone": tone})
+    return blocks(*text, rate_told(money, to, words))
 
 
-def worth(name: str, choice: Choice, scenario: Scenario, words: Words) -> str:
+# As the sentence says it: "late" is a saving that comes too late to be one at today's value.
+_TONES = {"gain": "gain", "even": "small", "late": "loss", "loss": "loss"}
+
+
+def rate_told(own: str, to: Exchange | None, words: Words) -> dict[str, Any] | None:
+    """The line that names the rate with its day, source and side, where the form of rates does not say the same: of a
+    bulletin it names them all. What is missing where none reaches `own`."""
+    if to is None or to.currency == own:
+        return None
+    text = words("rates_unreached", own=own, currency=to.currency)
+    if to.reaches(own) and (rate := to.rate(own)) is not None:
+        text = words("rates_now", currency=to.currency, rates=told_rate(rate, words))
+        if text == now_told(to, words):
+            return None
+    return {"type": "text", "text": text, "tone": "small"}
+
+
+def worth(name: str, choice: Choice, scenario: Scenario, words: Words, to: Exchange | None = None) -> str:
     """What speculation is worth in an option, a loss as a loss."""
     money = scenario.currency
-    amount, npv = (shown.money(abs(value), money, words) for value in (choice.saving, choice.npv))
+    amount, npv = shown.money(abs(choice.saving), money, words), shown.both(abs(choice.npv), money, to, words)
     share = shown.percent(abs(choice.saving_share), words) if choice.saving_share is not None else shown.NOTHING
+    other = shown.converted(abs(choice.saving), money, to, words)
+    share = f"{other}; {share}" if other is not None else share  # one pair of brackets for both
     known: dict[str, Any] = {"name": name, "amount": amount, "share": share, "npv": npv}
+    if choice.verdict == "loss" and round(choice.npv, 2) > 0:
+        return words("worth_loss_late", **known)
     if choice.verdict != "gain":
         return words({"even": "worth_nothing", "loss": "worth_loss", "late": "worth_late"}[choice.verdict], **known)
     if choice.payback_weeks is None:
@@ -55,7 +77,7 @@ def worth(name: str, choice: Choice, scenario: Scenario, words: Words) -> str:
     return words("worth_gain", **known, weeks=shown.number(choice.payback_weeks, words, 3))
 
 
-def options(now: Now, words: Words) -> dict[str, Any]:
+def options(now: Now, words: Words, to: Exchange | None = None) -> dict[str, Any]:
     """A row an option, the cheapest first."""
     money = now.scenario.currency
     rows = []
@@ -65,11 +87,11 @@ def options(now: Now, words: Words) -> dict[str, Any]:
         best = fast or plain
         cells: list[Any] = [
             {"t": name, "sub": words(f"kind_{plain.kind}")},
-            _figure(shown.money(plain.total, money, words), ["option", name, "plain", "total"]),
-            _figure(shown.money(fast.total, money, words), ["option", name, "speculative", "total"]) if fast else None,
-            _figure(shown.money(best.npv_of_cost, money, words), ["option", name, best.arm, "npv_of_cost"]),
+            amount_cell(plain.total, money, to, words, ["option", name, "plain", "total"]),
+            amount_cell(fast.total, money, to, words, ["option", name, "speculative", "total"]) if fast else None,
+            amount_cell(best.npv_of_cost, money, to, words, ["option", name, best.arm, "npv_of_cost"]),
         ]
-        cells += _speculation(name, of_speculation(now, name), now, words) if fast else [None] * 4
+        cells += _speculation(name, of_speculation(now, name), now, to, words) if fast else [None] * 4
         rows.append({"cells": cells, "tone": "first" if name == now.made.options[0].name else ""})
     symbol = shown.symbol(money)
     weeks = words("unit_weeks")
@@ -85,31 +107,32 @@ def options(now: Now, words: Words) -> dict[str, Any]:
     ]
     table = {"type": "table", "name": "options", "columns": columns, "rows": rows, "cards": True}
     return blocks(
-        table, {"type": "text", "text": words("options_told"), "tone": "small"}, *_beyond_term(now, words)
+        table, {"type": "text", "text": words("options_told"), "tone": "small"}, *_beyond_term(now, to, words)
     )  # fmt: skip
 
 
-def _beyond_term(now: Now, words: Words) -> list[dict[str, Any]]:
+def _beyond_term(now: Now, to: Exchange | None, words: Words) -> list[dict[str, Any]]:
     """What is owed for reservations when the term is over: in no total, so it is said."""
     owed = [
-        f"{title(option, words)}: {shown.money(option.beyond_term, now.scenario.currency, words)}"
+        f"{title(option, words)}: {shown.both(option.beyond_term, now.scenario.currency, to, words)}"
         for option in now.made.options
         if option.beyond_term > 0
     ]
     return [{"type": "text", "text": words("beyond_term", owed="; ".join(owed))}] if owed else []
 
 
-def _speculation(name: str, choice: Choice, now: Now, words: Words) -> list[Any]:
+def _speculation(name: str, choice: Choice, now: Now, to: Exchange | None, words: Words) -> list[Any]:
     money = now.scenario.currency
     tone = "gain" if choice.saving > 0.005 else "loss" if choice.saving < -0.005 else "quiet"
-    saving = _figure(shown.money(choice.saving, money, words), ["speculation", name, "saving"], tone)
+    saving = figure(shown.money(choice.saving, money, words), ["speculation", name, "saving"], tone)
     if choice.saving_share is not None:
         saving["sub"] = shown.percent(choice.saving_share, words, signed=True)
+    saving = shown.also(saving, choice.saving, money, to, words, shown.money)
     return [
         saving,
-        _figure(weeks_of(choice.payback_weeks, words), ["speculation", name, "payback_weeks"]),
-        _figure(weeks_of(choice.discounted_payback_weeks, words), ["speculation", name, "discounted_payback_weeks"]),
-        _figure(irr_of(choice, words), ["speculation", name, "irr"]),
+        figure(weeks_of(choice.payback_weeks, words), ["speculation", name, "payback_weeks"]),
+        figure(weeks_of(choice.discounted_payback_weeks, words), ["speculation", name, "discounted_payback_weeks"]),
+        figure(irr_of(choice, words), ["speculation", name, "irr"]),
     ]
 
 
@@ -128,8 +151,13 @@ def irr_of(choice: Choice, words: Words, decimals: int = 1) -> str:
     return words("irr_high") if choice.irr > _HIGHEST_IRR else shown.percent(choice.irr, words, decimals)
 
 
-def _figure(text: str, why: list[str], tone: str = "") -> dict[str, Any]:
+def figure(text: str, why: list[str], tone: str = "") -> dict[str, Any]:
     return {"t": text, "why": why} | ({"tone": tone} if tone else {})
+
+
+def amount_cell(value: float, currency: str, to: Exchange | None, words: Words, why: list[str]) -> dict[str, Any]:
+    """A whole amount, in the other currency too."""
+    return shown.also(figure(shown.money(value, currency, words), why), value, currency, to, words, shown.money)
 
 
 def of_speculation(now: Now, name: str) -> Choice:
@@ -155,7 +183,7 @@ def break_evens(now: Now, words: Words) -> dict[str, Any]:
         cells: list[Any] = [{"t": name}]
         for api in apis:
             found = break_even(now.scenario, name, api)
-            cell = _figure(break_even_text(found, words), ["break_even", name, api])
+            cell = figure(break_even_text(found, words), ["break_even", name, api])
             cells.append(cell | ({"sub": at_break_even(found, words)} if found.requests_per_day else {}))
         rows.append({"cells": cells})
     if not (apis and rows):
@@ -185,7 +213,7 @@ def at_break_even(found: BreakEven, words: Words) -> str:
     return words("break_at", tokens=tokens, busy=shown.percent(found.busy_share, words, 0))
 
 
-def in_place_of(now: Now, words: Words) -> dict[str, Any]:
+def in_place_of(now: Now, words: Words, to: Exchange | None = None) -> dict[str, Any]:
     """Each option's best way of decoding in place of each other's."""
     money = now.scenario.currency
     rows = []
@@ -201,7 +229,9 @@ def in_place_of(now: Now, words: Words) -> dict[str, Any]:
             "irr": irr_of(choice, words),
         }
         cells: list[Any] = [{"t": titled(now, choice.option, words), "sub": other}]
-        cells += [_figure(text, ["choice", str(i), name]) for name, text in texts.items()]
+        cells += [figure(text, ["choice", str(i), name]) for name, text in texts.items()]
+        for at, amount in ((1, choice.saving), (2, choice.npv)):
+            cells[at] = shown.also(cells[at], amount, money, to, words, shown.money)
         cells[1]["tone"] = "gain" if choice.saving > 0 else "loss"
         rows.append({"cells": cells})
     if not rows:
@@ -217,45 +247,3 @@ def in_place_of(now: Now, words: Words) -> dict[str, Any]:
     ]
     table = {"type": "table", "name": "choices", "columns": columns, "rows": rows, "cards": True}
     return blocks({"type": "fold", "name": "choices", "title": words("choices"), "blocks": [table]})
-
-
-def years(now: Now, name: str, arm: Arm, words: Words) -> dict[str, Any]:
-    """The bill by year, a row a line of it."""
-    option = now.made.option(name, arm)
-    table, money = option.yearly, now.scenario.currency
-    rows: list[dict[str, Any]] = []
-    for quantity in QUANTITIES:
-        values = [float(v) for v in table[quantity]]
-        if all(v == v for v in values):  # an API has no replicas
-            texts = [_quantity(quantity, v, words) for v in values]
-            cells: list[Any] = [words(f"year_{quantity}")]
-            cells += [_figure(t, ["year", name, option.arm, quantity, str(y + 1)]) for y, t in enumerate(texts)]
-            rows.append({"cells": [*cells, None], "tone": "quiet"})
-    for line in (*LINES, *BEHIND, "total"):
-        values = [float(v) for v in table[line]]
-        if line != "total" and not any(values):
-            continue
-        cells = [words(f"line_{line}")]
-        cells += [
-            _figure(shown.money(v, money, words), ["year", name, option.arm, line, str(y + 1)])
-            for y, v in enumerate(values)
-        ]
-        whole = ["year", name, option.arm, line, "0"] if line != "total" else ["option", name, option.arm, "total"]
-        rows.append(
-            {
-                "cells": [*cells, _figure(shown.money(sum(values), money, words), whole)],
-                "tone": "total" if line == "total" else "",
-            }
-        )
-    columns = [
-        {"text": words("col_line"), "unit": shown.symbol(money), "text_left": True},
-        *({"text": words("col_year", n=int(y))} for y in table["year"]),
-        {"text": words("col_all_years")},
-    ]
-    return blocks({"type": "table", "name": "years", "columns": columns, "rows": rows, "dense": True})
-
-
-def _quantity(name: str, value: float, words: Words) -> str:
-    if name == "busy_share":
-        return shown.percent(value, words, 0)
-    return shown.number(value, words, 6) if name == "requests" else shown.number(round(value, 1), words, 12)

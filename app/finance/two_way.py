@@ -42,11 +42,11 @@ def in_both(before: Scenario, after: Scenario, name: str) -> str | None:
 
 
 def axis_paths(scenario: Scenario) -> list[str]:
-    """Numbers that a two-way table may vary: those with a range, and those with a slider."""
+    """Numbers that a two-way table may vary: those with a range, and those with a slider; not what is chosen."""
     figures = scenario.figures()
     ranged = [path for path, figure in figures.items() if figure.is_a_range]
     sliders = [d.path for d in fields.drivers(scenario) if d.path in figures]
-    return list(dict.fromkeys([*ranged, *sliders]))
+    return [path for path in dict.fromkeys([*ranged, *sliders]) if path != "serving.requests_at_once"]
 
 
 def picked_axes(desk: Desk, scenario: Scenario) -> tuple[str, str]:

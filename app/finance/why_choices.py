@@ -24,10 +24,10 @@ def of_choice(now: Now, choice: Choice, figure: str, words: Words) -> Record:
     record = Record(words("why_choice", what=words(f"choice_{figure}"), option=option, other=other), "")
     currency = now.scenario.currency
     if figure == "saving":
-        record.value = shown.cents(choice.saving, currency, words)
+        record.value, record.amount = shown.cents(choice.saving, currency, words), choice.saving
         _saving(record, now, choice, words)
     elif figure == "npv":
-        record.value = shown.cents(choice.npv, currency, words)
+        record.value, record.amount = shown.cents(choice.npv, currency, words), choice.npv
         _npv(record, now, choice, words)
     elif figure == "irr":
         record.value = irr_of(choice, words, 2)
@@ -98,7 +98,7 @@ def of_speculation_in(now: Now, name: str, figure: str, words: Words) -> Record:
 
 
 def of_break_even(now: Now, name: str, api: str, words: Words) -> Record:
-    """The two totals at the break-even itself prove it."""
+    """The two totals at the break-even itself and a request below it prove it."""
     found = break_even(now.scenario, name, api)
     record = Record(words("why_break_even", option=name, api=api), break_even_text(found, words, 6))
     if found.requests_per_day:
@@ -107,6 +107,8 @@ def of_break_even(now: Now, name: str, api: str, words: Words) -> Record:
     scales = [("why_own_load", now.scenario.workload.requests_per_day.value)]
     if found.requests_per_day:
         scales.append(("why_at_break_even", found.requests_per_day))
+        if found.requests_per_day > 1:
+            scales.append(("why_below_break_even", found.requests_per_day - 1))
     for key, requests in scales:
         made = tco(now.scenario.with_values({"workload.requests_per_day": requests}))
         record.line(words(key), f"{shown.number(requests, words, 6)} {words('unit_per_day')}", 0)

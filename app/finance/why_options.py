@@ -4,8 +4,9 @@ from app.catalogue import Words
 from app.finance import shown
 from app.finance.cost_sheets import MEASURES, measure_name
 from app.finance.desk import Now
-from app.finance.tco_sheets import QUANTITIES, title
+from app.finance.tco_sheets import title
 from app.finance.why_record import Record, step_name, tree
+from app.finance.year_sheet import QUANTITIES
 from pricing.bill import LINES
 from pricing.scenario import Arm
 from pricing.tco import BEHIND, Option
@@ -22,7 +23,8 @@ def of_option(now: Now, name: str, arm: Arm, figure: str, words: Words) -> Recor
     step = derivation.steps[figure]
     told = measure_name(figure, words) if figure in MEASURES else step_name(figure, words)
     value = step_text(step, now, words)
-    record = Record(f"{title(option, words)}: {told}", value)
+    amount = step.value if step.unit == "money" else None
+    record = Record(f"{title(option, words)}: {told}", value, amount=amount, write=_write(step))
     if option.kind == "api" and figure in MEASURES[:3]:
         record.told.append(words("why_api_price"))
     tree(record, figure, derivation.steps, now.scenario.figures(), now.scenario, words, more)
@@ -30,8 +32,12 @@ def of_option(now: Now, name: str, arm: Arm, figure: str, words: Words) -> Recor
 
 
 def step_text(step: Step, now: Now, words: Words) -> str:
+    return _write(step)(step.value, now.scenario.currency, words)
+
+
+def _write(step: Step) -> shown.Write:
     price = step.name.startswith("per_") or step.name == "blended_per_million"
-    return (shown.unit_price if price else shown.cents)(step.value, now.scenario.currency, words)
+    return shown.unit_price if price else shown.cents
 
 
 def enriched(now: Now, option: Option) -> tuple[Derivation, dict[str, list[str]]]:
@@ -96,7 +102,7 @@ def of_year(now: Now, name: str, arm: Arm, line: str, year: int, words: Words) -
     span = words("col_year", n=year) if year else words("col_all_years")
     own = values[12 * (year - 1) : 12 * year] if year else values
     amount = sum(own) / len(own) if mean else sum(own)
-    record = Record(f"{title(option, words)}: {label}, {span}", text(amount))
+    record = Record(f"{title(option, words)}: {label}, {span}", text(amount), amount=amount if money else None)
     record.told.append(words("why_mean" if mean else "why_sum", n=len(own)))
     if year:
         for i, value in enumerate(own):

@@ -9,6 +9,8 @@ from typing import Any
 from app.catalogue import Words
 from app.finance import fields, shown
 from app.finance.edits import to_shown
+from app.shown_in import told_rate
+from pricing import Exchange, Rate
 from pricing.figure import Figure
 from pricing.scenario import Scenario
 from pricing.why import Step
@@ -23,16 +25,33 @@ SIGNS = (("*", "×"), ("/", "÷"), (" - ", " − "))
 
 @dataclass
 class Record:
-    """Filled by who knows the number, shown by `value`."""
+    """Filled by who knows the number, shown by `value`. amount: the money in it, which `write` wrote; None of what is
+    none. rate: at which it is shown in another currency."""
 
     title: str
     value: str
     told: list[str] = field(default_factory=list)
     steps: list[dict[str, Any]] = field(default_factory=list)
     inputs: dict[str, Figure] = field(default_factory=dict)
+    amount: float | None = None
+    write: shown.Write = shown.cents
+    rate: Rate | None = None
 
     def line(self, label: str, value: str, depth: int = 0, formula: str = "", note: str = "") -> None:
         self.steps.append({"label": label, "value": value, "depth": min(depth, 6), "formula": formula, "note": note})
+
+
+def also_in(record: Record, own: str, to: Exchange | None, words: Words) -> None:
+    """The amount in the reader's other currency, in front of all that it rests on; where a rate reaches it."""
+    told = shown.converted(record.amount, own, to, words, record.write)
+    rate = to.rate(own) if told is not None and to is not None else None
+    if told is None or to is None or rate is None:
+        return
+    formula = f"{record.value} {'×' if rate.base == own else '÷'} {shown.number(rate.rate, words, 10)}"
+    how = words("why_rate_how", rate=told_rate(rate, words))
+    record.line(words("why_rate", currency=to.currency), told, 0, formula, how)
+    record.steps.insert(0, record.steps.pop())
+    record.rate = rate
 
 
 def panel(record: Record, scenario: Scenario, words: Words) -> dict[str, Any]:
@@ -43,7 +62,8 @@ def panel(record: Record, scenario: Scenario, words: Words) -> dict[str, Any]:
         "value": record.value,
         "told": record.told,
         "steps": record.steps,
-        "inputs": [_input(path, figure, scenario, words) for path, figure in record.inputs.items()],
+        "inputs": [_input(path, figure, scenario, words) for path, figure in record.inputs.items()]
+        + ([_rate(record.rate, words)] if record.rate is not None else []),
         "says": {"close": words("close"), "steps": words("why_steps"), "inputs": words("why_inputs")},
     }
 
@@ -64,6 +84,19 @@ def _input(path: str, figure: Figure, scenario: Scenario, words: Words) -> dict[
         "kind_text": words(f"label_{figure.label}"),
         "source": figure.source,
         "range": span,
+    }
+
+
+def _rate(rate: Rate, words: Words) -> dict[str, Any]:
+    """As an input: quoted, by whom and when. It has no path: it is the page's and no number of the scenario."""
+    return {
+        "label": words("why_rate_input"),
+        "path": "",
+        "value": f"{shown.number(rate.rate, words, 10)} {rate.quote}/{rate.base}",
+        "kind": "quoted",
+        "kind_text": words("label_quoted"),
+        "source": ", ".join((words(f"rates_{rate.kind}"), rate.day.isoformat(), rate.source)),
+        "range": "",
     }
 
 

@@ -12,7 +12,7 @@ from app.finance.load_curve import load_lines
 from app.finance.tco_charts import value
 from app.finance.tco_sheets import titled
 from app.finance.two_way import axes, in_both, picked_option
-from app.finance.why_record import Record, panel
+from app.finance.why_record import Record, also_in, panel
 from app.shown_in import told_rate
 from pricing import PriceTable
 from pricing.export.told_moved import label, value_text
@@ -20,6 +20,8 @@ from pricing.export.words import Words as ExportWords
 from pricing.moved import what_moved
 from pricing.scenario import ARMS
 from pricing.sensitivity import ranges, tornado, two_way
+
+SHARES = ("loss_share", "missed_share")
 
 
 def explain(desk: Desk, asked: Any, prices: PriceTable, words: Words) -> dict[str, Any] | None:
@@ -35,6 +37,7 @@ def explain(desk: Desk, asked: Any, prices: PriceTable, words: Words) -> dict[st
         record = known(desk, now, prices, words, *given)
     except (KeyError, ValueError, IndexError, StopIteration, TypeError, ArithmeticError):
         return None  # of a scenario that is no longer on the desk, or not ours at all
+    also_in(record, now.scenario.currency, desk.to, words)
     return panel(record, now.scenario, words)
 
 
@@ -74,7 +77,7 @@ def _driver(desk: Desk, now: Now, prices: PriceTable, words: Words, path: str, e
     title = words("why_swing", number=label)
     if end != "swing":
         title = words("why_driver", number=label, value=value(path, getattr(driver, end), words))
-    record = Record(title, shown.cents(costs[end], currency, words))
+    record = Record(title, shown.cents(costs[end], currency, words), amount=costs[end])
     record.told.append(words("why_driver_told", name=titled(now, now.made.option(name, arm).title, words)))
     record.line(words("why_base"), shown.cents(driver.base_cost, currency, words), 1)
     for name_of, cost in (("tornado_low", driver.low_cost), ("tornado_high", driver.high_cost)):
@@ -90,7 +93,9 @@ def _two_way(desk: Desk, now: Now, prices: PriceTable, words: Words, row: str, a
     total = two_way(now.scenario, name, (row, [down]), (across, [right]), arm)[0][0]
     option = now.made.option(name, arm)
     record = Record(
-        words("why_two_way", name=titled(now, option.title, words)), shown.cents(total, now.scenario.currency, words)
+        words("why_two_way", name=titled(now, option.title, words)),
+        shown.cents(total, now.scenario.currency, words),
+        amount=total,
     )
     record.told.append(words("why_two_way_told"))
     for path, number in ((row, down), (across, right)):
@@ -105,13 +110,15 @@ def _chance(desk: Desk, now: Now, prices: PriceTable, words: Words, title: str, 
     if desk.chances is None:
         raise KeyError(title)
     one = next(c for c in desk.chances.found if c.option == title)
-    if figure not in ("p05", "p50", "p95", "mean", "loss_share"):
+    if figure not in ("p05", "p50", "p95", "mean", *SHARES):
         raise KeyError(figure)
     amount = getattr(one, figure)
-    told = (
-        shown.percent(amount, words, 2) if figure == "loss_share" else shown.cents(amount, now.scenario.currency, words)
-    )
+    if figure in SHARES:
+        told = shown.percent(amount, words, 2)
+    else:
+        told = shown.cents(amount, now.scenario.currency, words)
     record = Record(f"{titled(now, title, words)}: {words(f'chance_{figure}')}", told)
+    record.amount = amount if figure not in SHARES else None
     n = shown.number(len(one.totals), words, 8)
     record.told += [
         words(f"why_{figure}" if figure != "mean" else "why_mean_total", n=n),
@@ -130,7 +137,7 @@ def _moved(desk: Desk, now: Now, prices: PriceTable, words: Words, kind: str, pa
     one = next(m for m in what_moved(before, after, name, arm) if (m.kind, m.path) == (kind, path))
     text = shown.NOTHING if one.effect is None else shown.cents(one.effect, before.currency, words)
     export = ExportWords(words.language)
-    record = Record(label(one, before, after, export), text)
+    record = Record(label(one, before, after, export), text, amount=one.effect)
     record.told.append(words("why_moved", name=name))
     for key, amount in (("moved_before", one.before), ("moved_after", one.after)):
         record.line(words(key), value_text(one, amount, before, after, export), 1)
@@ -155,7 +162,8 @@ def _load(desk: Desk, now: Now, prices: PriceTable, words: Words, name: str, arm
     line = next(line for line in load_lines(now, name) if line.arm == arm)
     point, currency = line.points[int(at)], now.scenario.currency
     title = words("why_load", name=name, arm=words(f"arm_{arm}"), busy=shown.percent(point.busy_share, words, 1))
-    record = Record(title, shown.unit_price(point.per_million_output_tokens, currency, words))
+    cost = point.per_million_output_tokens
+    record = Record(title, shown.unit_price(cost, currency, words), amount=cost, write=shown.unit_price)
     output = now.scenario.workload.output_tokens
     record.line(words("col_output_cost"), record.value, 0, words("why_load_formula"))
     record.line(

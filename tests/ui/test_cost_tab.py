@@ -34,7 +34,7 @@ def test_the_cards_say_what_the_arithmetic_says(finance_server, visit):
     assert card(page, "rented")["1M output tokens"][0] == "$2.997"  # 23,630.10 x 2/3 over 5,256 M
     assert card(page, "an API")["1M output tokens"] == ["$1.500"]
     assert "by hand" in page.inner_text("#sv-cost-title")
-    assert page.locator("#sv-fall .js-plotly-plot, #sv-fall .plotly").count() > 0
+    page.wait_for_selector("#sv-fall .js-plotly-plot, #sv-fall .plotly")
 
 
 def test_a_slider_moves_the_figures_and_its_number_is_no_longer_quoted(finance_server, visit):

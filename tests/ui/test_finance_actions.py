@@ -10,9 +10,11 @@ from finance_desk import EN, PEAK, PRICES, TR, measured_session, opened, shelf_o
 from helpers.finance import a_loss, by_hand
 
 from app import create_app
-from app.finance import actions, chances, exports, measured, shown, tco_sheets
+from app.finance import actions, chances, exports, measured, shown, tco_sheets, year_sheet
 from app.finance.desk import Desk
+from app.finance.whys import explain
 from app.session import Session
+from pricing.scenario import Scenario
 from pricing.scenario_file import parse_scenario
 
 pytestmark = pytest.mark.usefixtures("shipped")
@@ -36,6 +38,24 @@ def test_draws_can_be_stopped_and_say_so_and_are_dropped_when_the_scenario_chang
     assert "Stopped: this is what 4,000 draws say." in sheet["blocks"][0]["text"]
     held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": 3}}, "case": "base"}, EN)
     assert "draw again" in chances.shown(held, EN)[0]["blocks"][0]["text"]
+
+
+def test_how_often_no_fleet_keeps_the_target_has_a_column_and_its_derivation():
+    """0.3 s plain by itself, against 0.25 s; without a target there is no such column."""
+    held = opened("tco", by_hand(serving__p95_target_s=0.25))
+    *_, (sheet, _) = chances.run(held, EN)
+    made = table(sheet, "chances")
+    shares = {row["cells"][0]["t"]: row["cells"][6] for row in made["rows"]}
+    assert made["columns"][6]["text"] == "No fleet keeps P95"
+    assert shares["rented, plain"]["t"] == "100.0%"
+    assert shares["rented, plain"]["tone"] == "loss"
+    assert shares["an API"]["t"] == shown.NOTHING
+    assert explain(held, shares["rented, plain"]["why"], PRICES, EN)["value"] == "100.00%"
+    assert "P95" in explain(held, shares["rented, speculative"]["why"], PRICES, TR)["title"]
+    assert "no fleet keeps the P95 target" in sheet["blocks"][-1]["text"]
+    free = opened("tco")
+    *_, (sheet, _) = chances.run(free, EN)
+    assert len(table(sheet, "chances")["columns"]) == 6
 
 
 def test_leaving_the_page_stops_the_draws():
@@ -82,6 +102,33 @@ def test_the_measured_run_fills_the_speeds_with_its_label_and_its_source():
         "KAYIPLI"
         in shelf_of(actions.take(opened(scenario=of_the_runs_own()), measured_session(lossy=True), PRICES, TR))["told"]
     )
+
+
+def test_what_was_said_of_many_requests_at_once_goes_with_the_speeds_it_was_said_of():
+    # At once 8, of projected speeds: a replica then has the output speed of 8 sequences together.
+    many = of_the_runs_own().with_values({"serving.requests_at_once": 8})
+    whole = many.model_dump()
+    whole["serving"]["speed_factor"] = {"value": 1, "low": 0.6, "high": 1.2, "label": "projected", "source": "its band"}
+    whole["worst"] = {"serving.speed_factor": 0.6}
+    curve = [{"busy_share": 0.3, "p95_s": 1}, {"busy_share": 0.8, "p95_s": 5}]
+    whole |= {"load_curve": {"plain": curve, "speculative": curve}}
+    whole["serving"]["p95_target_s"] = 4
+    many = Scenario.model_validate(whole)
+    held = opened(scenario=many)
+    told = shelf_of(actions.take(held, measured_session(), PRICES, EN))["told"]
+    assert EN("take_alone") in told
+    after = held.current
+    for figure in (after.serving.requests_at_once, after.serving.speed_factor):
+        assert (figure.value, figure.low, figure.high, figure.label) == (1, None, None, "measured")
+        assert "one sequence at once: m · Some CPU" in figure.source
+    assert after.load_curve == {}
+    assert after.worst == {}
+    held = opened(scenario=many)
+    refused = shelf_of(actions.take(held, measured_session(drafter="none"), PRICES, EN))
+    assert (refused["tone"], refused["told"]) == ("fault", EN("take_both"))
+    assert held.current == many
+    alone = shelf_of(actions.take(opened(scenario=of_the_runs_own()), measured_session(), PRICES, EN))
+    assert EN("take_alone") not in alone["told"]
 
 
 @pytest.mark.parametrize("words", [EN, TR])
@@ -263,12 +310,59 @@ def test_tabs_hold_nothing_but_tabs():
 
 
 def test_a_mean_has_one_decimal_and_less_than_a_week_is_said_so():
-    assert [tco_sheets._quantity(name, 167.33333, EN) for name in ("gpus", "replicas")] == ["167.3", "167.3"]
-    assert tco_sheets._quantity("replicas", 20.9167, TR) == "20,9"
-    assert tco_sheets._quantity("requests", 864_000, EN) == "864,000"
+    assert [year_sheet._quantity(name, 167.33333, EN) for name in ("gpus", "replicas")] == ["167.3", "167.3"]
+    assert year_sheet._quantity("replicas", 20.9167, TR) == "20,9"
+    assert year_sheet._quantity("requests", 864_000, EN) == "864,000"
     assert [tco_sheets.weeks_of(weeks, EN) for weeks in (0, 0.466, 1, 17.38)] == [
         "at once",
         "under a week",
         "1",
         "17.4",
     ]
+
+
+def missed_worst():
+    """Served as it is, and not in its worst case: its load curve keeps no target so tight."""
+    curve = {
+        arm: [{"busy_share": 0.3, "p95_s": 2}, {"busy_share": 0.8, "p95_s": 5}] for arm in ("plain", "speculative")
+    }
+    whole = by_hand().model_dump() | {"load_curve": curve, "worst": {"serving.p95_target_s": 1.5}}
+    whole["serving"]["p95_target_s"] = 4
+    return Scenario.model_validate(whole)
+
+
+@pytest.mark.parametrize("words", [EN, TR])
+def test_files_that_cannot_be_made_leave_the_scenario_to_save_and_say_why(words):
+    held = opened("tco", missed_worst(), words)
+    assert held.now is not None
+    made = exports.files(held, PRICES, words)
+    assert [one["name"] for one in made["files"]] == ["by-hand.toml"]
+    assert "1.5" in made["told"] or "1,5" in made["told"]
+    assert "P95" in made["told"]
+    assert parse_scenario(base64.b64decode(made["files"][0]["base64"]).decode(), "x.toml") == held.current
+
+
+@pytest.mark.parametrize("words", [EN, TR])
+def test_a_number_that_nothing_can_be_calculated_with_breaks_no_sheet(words):
+    held = opened("tco", missed_worst(), words)
+    target = {"serving.p95_target_s": {"value": 1}}
+    assert held.edit({"id": held.drawn, "seq": 1, "edits": target, "case": "base"}, words)
+    assert "P95" in held.faults[""]
+    sheets = actions.settle(held, PRICES, words)
+    assert "P95" in str(sheets)
+    assert [one["name"] for one in exports.files(held, PRICES, words)["files"]] == ["by-hand.toml"]
+
+
+def test_a_file_that_cannot_be_calculated_is_opened_with_its_sentence_and_can_be_mended():
+    held = opened("tco")
+    whole = missed_worst().model_dump()
+    whole["serving"]["p95_target_s"] = 1
+    text = exports.toml_file(Scenario.model_validate(whole | {"name": "tight"}))[2].decode()
+    shelf, form, _, *sheets = actions.open_scenario(held, {"text": text, "name": "tight.toml"}, PRICES, EN)
+    assert shelf["told"] == EN("opened", name="tight")
+    assert form["id"] == held.drawn
+    assert "P95" in str(sheets)
+    mended = {"serving.p95_target_s": {"value": 4}}
+    assert held.edit({"id": held.drawn, "seq": 1, "edits": mended, "case": "base"}, EN)
+    assert held.now.scenario.name == "tight"
+    assert not held.faults

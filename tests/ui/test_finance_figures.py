@@ -2,17 +2,21 @@
 
 import json
 from datetime import date
+from pathlib import Path
 
 import pytest
 from finance_desk import EN, PEAK, PRICES, RATE, TR, opened, sheets, shelf_of, table, texts
 from helpers.finance import a_loss, by_hand
 
+import pricing
 from app.finance import actions, chances, charts, cost_sheets, load_curve, shown, tabs, tco_charts, tco_sheets
 from app.finance.sensitivity_sheets import steps
 from pricing.break_even import break_even, break_even_requests_per_day, break_evens
 from pricing.figure import Figure
-from pricing.scenario_file import dump_scenario
+from pricing.scenario_file import dump_scenario, load_scenario
 from pricing.tco import tco
+
+SHIPPED = Path(pricing.__file__).parent / "data" / "scenarios"
 
 pytestmark = pytest.mark.usefixtures("shipped")
 
@@ -81,6 +85,19 @@ def test_a_loss_is_called_one_and_a_gain_is_not():
     gain = next(b for b in tco_sheets.verdict(opened("tco").now, EN)["blocks"] if b["text"].startswith("rented: "))
     assert "is paid back in 17.4 weeks" in gain["text"]
     assert gain["tone"] == "gain"
+
+
+def test_a_loss_that_is_a_gain_at_todays_value_says_both_and_has_the_colour_of_a_loss():
+    # Machines are bought once, and upkeep is paid month by month: at 40 % a year the later ones weigh less.
+    late = load_scenario(SHIPPED / "ecommerce_chat.toml").with_values(
+        {"cost_of_capital": 0.4, "speculation.upkeep_per_month": 91_500}
+    )
+    (choice,) = [c for c in tco(late).speculation if c.option.startswith("Own DGX")]
+    assert choice.saving < 0 < choice.npv
+    blocks = tco_sheets.verdict(opened("tco", late).now, EN)["blocks"]
+    (block,) = [block for block in blocks if block["text"].startswith("Own DGX")]
+    assert f"that is a gain of {shown.money(choice.npv, 'USD', EN)}" in block["text"]
+    assert block["tone"] == "loss"
 
 
 @pytest.mark.parametrize(

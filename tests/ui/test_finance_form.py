@@ -4,6 +4,7 @@ import pytest
 from helpers.finance import a_loss, by_hand
 
 from app.catalogue import Words
+from app.finance import desk as desk_module
 from app.finance import faults, fields, form_view
 from app.finance.desk import Desk
 from app.finance.edits import apply
@@ -242,6 +243,13 @@ def test_edits_of_an_older_form_are_dropped():
     assert form_view.patch(held, EN)["echo"][PEAK]["value"] == "3"
 
 
+def test_a_message_that_a_newer_one_has_overtaken_is_dropped():
+    held = desk()
+    assert held.edit({"id": held.drawn, "seq": 2, "edits": {}, "case": "base"}, EN)
+    assert not held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": 3}}, "case": "base"}, EN)
+    assert held.current == held.base
+
+
 def test_what_was_refused_stays_typed_when_the_form_is_drawn_anew():
     held = desk()
     held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": "zero"}, RATE: {"value": 3}}, "case": "base"}, EN)
@@ -278,3 +286,103 @@ def test_a_load_curve_that_misses_its_target_is_told_in_the_readers_language():
     held = desk(a_loss(load_curve=curve, serving__p95_target_s=2, name="eğri"), TR)
     assert held.now is None
     assert "yük eğrisinin hiçbir noktasında yalın üretim P95’i 2 sn içinde tutmuyor" in held.faults[""]
+
+
+def test_a_scenario_that_cannot_be_calculated_has_no_figures_of_the_one_before():
+    held = desk()
+    curve = {arm: [{"busy_share": 0.5, "p95_s": 5}] for arm in ("plain", "speculative")}
+    held.open(a_loss(load_curve=curve, serving__p95_target_s=2), "", EN)
+    assert held.now is None
+    assert held.faults[""]
+    assert form_view.drawn(held, EN)["id"] == held.drawn
+
+
+def test_a_number_that_is_new_is_not_typed_over_by_what_stood_beside_a_refused_one():
+    held = desk()
+    typed = {PEAK: {"value": 3, "high": "abc"}}
+    held.edit({"id": held.drawn, "seq": 1, "edits": typed, "case": "base"}, EN)
+    assert held.current.workload.peak_factor.value == 3
+    held.put(by_hand().with_values({PEAK: 7}), EN)
+    assert held.current.workload.peak_factor.value == 7
+    assert held.edits == {PEAK: {"high": "abc"}}
+    assert f"{PEAK}|high" in held.faults
+
+
+def test_an_edit_that_an_opening_overtakes_brings_nothing_of_the_older_scenario_back(monkeypatch):
+    held = desk()
+    real = apply
+
+    def overtaken(base, given, words):
+        applied = real(base, given, words)
+        monkeypatch.setattr("app.finance.edits.apply", real)
+        held.open(a_loss(), "loss", words)  # as another thread would, between the two
+        return applied
+
+    monkeypatch.setattr("app.finance.edits.apply", overtaken)
+    assert not held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": 3}}, "case": "base"}, EN)
+    assert held.current == held.base == a_loss()
+    assert held.now.scenario == a_loss()
+
+
+def test_figures_that_an_opening_overtakes_are_not_shown(monkeypatch):
+    held = desk()
+    real = desk_module.tco
+
+    def overtaken(scenario):
+        made = real(scenario)
+        monkeypatch.setattr(desk_module, "tco", real)
+        held.open(a_loss(), "loss", EN)
+        return made
+
+    monkeypatch.setattr(desk_module, "tco", overtaken)
+    held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": 3}}, "case": "base"}, EN)
+    assert held.now.scenario == a_loss()
+
+
+def test_a_case_can_be_chosen_as_soon_as_it_has_a_number():
+    held = desk(by_hand(best={}, worst={}))
+    whys = {case["value"]: case["why"] for case in form_view.patch(held, EN)["cases"]}
+    assert whys["best"] == whys["worst"] == EN("case_none")
+    held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"best": 1.5}}, "case": "base"}, EN)
+    whys = {case["value"]: case["why"] for case in form_view.patch(held, EN)["cases"]}
+    assert (whys["base"], whys["best"], whys["worst"]) == ("", "", EN("case_none"))
+
+
+RATE_LINE = {"base": "USD", "quote": "TRY", "value": 45, "side": "selling", "day": "2026-11-27", "source": "TCMB"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "turkish"),
+    [
+        ({"base": "XXX"}, "para birimlerinden biri değil"),
+        ({"quote": "USD"}, "kur gerekmez"),
+        ({"value": -1}, "0’dan büyük bir sayı olmalı"),
+        ({"value": 4.5e8}, "rakamlarını denetleyin"),
+        ({"value": 0.02}, "ters yazılmış; TRY/USD=0.02 olarak yazın"),
+        ({"side": "mid"}, "bir kur türü değil"),
+        ({"source": ""}, "kaynağı gerekli"),
+        ({"day": "27 Kasım"}, "2026-11-30 biçiminde yazın"),
+    ],
+)
+def test_a_rate_that_is_none_is_told_in_turkish(entry, turkish):
+    with pytest.raises(ScenarioError) as caught:
+        scenario_from({**INPUTS, "rates": [RATE_LINE | entry]})
+    assert turkish in faults.file_told(str(caught.value), TR)
+    assert scenario_from({**INPUTS, "rates": [RATE_LINE]}).rates
+
+
+@pytest.mark.parametrize(
+    ("changes", "turkish"),
+    [
+        ({"years": 9}, "9 olamaz; en çok 5 olmalı"),
+        ({"years": 0}, "0 olamaz; en az 1 olmalı"),
+        (
+            {"serving": INPUTS["serving"] | {"requests_at_once": {"value": 8, "low": 4, "high": 16}}},
+            "aynı anda işlenen istek sayısı seçilen bir değerdir",
+        ),
+    ],
+)
+def test_what_is_chosen_or_counted_is_refused_in_turkish(changes, turkish):
+    with pytest.raises(ScenarioError) as caught:
+        scenario_from(INPUTS | changes)
+    assert turkish in faults.file_told(str(caught.value), TR)

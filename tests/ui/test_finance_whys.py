@@ -80,6 +80,17 @@ def test_each_formula_behind_a_token_gives_the_number_that_is_shown(scenario):
             assert worked == pytest.approx(derivation.steps[name].value), (option.title, name)
 
 
+def test_a_break_even_is_proved_by_the_request_below_it():
+    """The golden case, without a spare replica: three replicas are 65,437.20, as much as 224,100 requests a day."""
+    held = opened("tco", by_hand(serving__spare_replicas=0, speculation__pilot=0))
+    panel = explain(held, ["break_even", "rented", "an API"], PRICES, EN)
+    assert panel["value"] == "224,101"
+    shown_at = [step["label"] for step in panel["steps"]]
+    below = shown_at.index("One request fewer")
+    assert panel["steps"][below]["value"].startswith("224,100 ")
+    assert [step["value"] for step in panel["steps"][below + 1 : below + 3]] == ["$65,437.20", "$65,437.20"]
+
+
 def test_a_derivation_has_formula_inputs_labels_and_sources():
     held = opened()
     panel = explain(held, ["token", "rented", "plain", "per_million_output"], PRICES, EN)

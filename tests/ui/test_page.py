@@ -15,7 +15,7 @@ from app import create_app, shown_in
 from app.catalogue import Words, catalogues
 from app.controls import choices
 from app.drafter_choice import NEED_A_HEAD, runnable
-from app.finance import actions, cost_sheets, fields, tco_sheets, why_choices, why_record
+from app.finance import actions, cost_sheets, fields, why_choices, why_record, year_sheet
 from app.weights_choice import WeightsChoice
 from engine import DRAFTERS, VERIFIERS, DecodeSettings
 from engine.costs import Costs
@@ -116,10 +116,10 @@ FAMILIES = {
     "rates_file_{}": tuple(key for _, key in shown_in.FILE_FAULTS),
     "measure_{}": cost_sheets.MEASURES,
     "line_{}": (*LINES, *BEHIND, "total"),
-    "year_{}": tco_sheets.QUANTITIES,
+    "year_{}": year_sheet.QUANTITIES,
     "choice_{}": why_choices.FIGURES,
-    "chance_{}": ("p05", "p50", "p95", "mean", "loss_share"),
-    "why_{}": ("p05", "p50", "p95", "loss_share"),
+    "chance_{}": ("p05", "p50", "p95", "mean", "loss_share", "missed_share"),
+    "why_{}": ("p05", "p50", "p95", "loss_share", "missed_share"),
     "step_{}": STEPS,
     "stepnote_{}": STEP_NOTES,
     "note_{}": tuple(re.sub(r"\W+", "_", note) for note in NOTES),

@@ -65,6 +65,36 @@ def test_a_bulletin_in_its_own_encoding_is_read_in_the_browser(finance_server, v
     wait_for_text(page, FORM, "42.41 TRY per USD, buying, 2026-11-27, TCMB bulletin 2026/222, forex")
 
 
+def test_the_tco_tab_has_the_form_too_and_what_is_given_there_is_in_force_everywhere(finance_server, visit):
+    page = visit(finance_server)
+    open_tab(page, "tco")
+    assert "₺" not in page.inner_text("#sv-options")
+    fill(page, form="#sv-tco-rates")
+    wait_for_text(page, "#sv-tco-rates", "Also shown in TRY, at 42.5 TRY per USD, selling, 2026-11-27, our bank.")
+    wait_for_text(page, "#sv-options", "₺12,051,351")  # 283,561.20 dollars
+    assert "$283,561" in page.inner_text("#sv-options")
+    page.locator("#sv-options .sv-num", has_text="$283,561").click()
+    wait_for_text(page, ".sv-why", "$283,561.20 × 42.5")
+    page.keyboard.press("Escape")
+    open_tab(page, "cost")
+    wait_for_text(page, FORM, "42.5 TRY per USD")
+    page.wait_for_selector("#sv-cost-cards .sv-sub")
+    page.click(f"{FORM} button[data-name=own]")
+    page.click("#sv-tab-tco-button")
+    page.wait_for_function("!document.querySelector('#sv-options').innerText.includes('₺')")
+    assert page.locator("#sv-tco-rates button[data-name=own]").count() == 0
+
+
+@pytest.mark.parametrize("locale", ["en-US", "tr-TR"])
+def test_in_two_currencies_the_tco_tab_does_not_scroll_sideways_on_a_phone(finance_server, visit, locale):
+    page = visit(finance_server, locale=locale)
+    page.set_viewport_size({"width": 390, "height": 900})
+    open_tab(page, "tco")
+    fill(page, form="#sv-tco-rates", value="42.50" if locale == "en-US" else "42,50")
+    wait_for_text(page, "#sv-options", "₺12")
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+
+
 def test_another_browser_has_no_rate(finance_server, visit):
     first, second = visit(finance_server), visit(finance_server)
     open_tab(first, "cost")

@@ -244,6 +244,59 @@ def test_files_are_saved_from_the_page(finance_server, visit):
     assert parse_scenario(Path(download.value.path()).read_text("utf-8")) == by_hand()
 
 
+def test_files_and_a_derivation_of_numbers_that_have_changed_are_not_offered_on(finance_server, visit):
+    page = visit(finance_server)
+    open_tab(page, "tco")
+    page.click("#sv-files-make")
+    page.wait_for_selector("#sv-files .sv-button")
+    page.locator("#sv-options .sv-num").first.click()
+    page.wait_for_selector(".sv-why:not([hidden])")
+    type_into(page, RATE, "3")
+    wait_for_text(page, "#sv-files", "have changed since")
+    assert page.locator("#sv-files .sv-button").count() == 0
+    page.wait_for_selector(".sv-why", state="hidden")
+    page.click("#sv-files-make")
+    page.wait_for_selector("#sv-files .sv-button")
+    page.select_option("#sv-ship", "loss")
+    wait_for_text(page, "#sv-files", "have changed since")
+    assert page.locator("#sv-files .sv-button").count() == 0
+
+
+def test_all_edits_are_taken_back_also_those_of_numbers_without_a_slider(finance_server, visit):
+    page = visit(finance_server)
+    open_tab(page, "tco")
+    first = page.locator("#sv-options").inner_text()
+    page.click("#sv-all-numbers")
+    spare = page.locator('.sv-all-row[data-path="serving.spare_replicas"] .sv-all-value input')
+    spare.fill("abc")
+    page.keyboard.press("Tab")
+    page.wait_for_selector('.sv-all-row[data-path="serving.spare_replicas"] .sv-fault:not([hidden])')
+    page.keyboard.press("Escape")
+    type_into(page, RATE, "3")
+    wait_for_text(page, "#sv-moved", "from 2.49 to 3")
+    page.click("#sv-form .sv-buttons button:last-child")
+    wait_for_text(page, "#sv-moved", "Nothing is other than there.")
+    assert page.locator("#sv-options .sv-root").inner_text() in first
+    page.click("#sv-all-numbers")
+    assert spare.input_value() == "1"
+
+
+def test_a_case_opens_with_the_first_number_that_is_entered_for_it(finance_server, visit):
+    page = visit(finance_server)
+    open_tab(page, "tco")
+    page.select_option("#sv-ship", "loss")
+    wait_for_text(page, "#sv-tco-title", "yavaş taslak")
+    best = page.locator('.sv-cases [data-case="best"]')
+    assert best.is_disabled()
+    page.click("#sv-all-numbers")
+    page.locator('.sv-all-row[data-path="workload.peak_factor"] .sv-all-best input').fill("1.5")
+    page.keyboard.press("Tab")
+    page.wait_for_selector('.sv-cases [data-case="best"]:not([disabled])', state="attached")
+    page.keyboard.press("Escape")
+    best.click()
+    wait_for_text(page, "#sv-tco-title", "best case")
+
+
 def test_the_tco_tab_works_by_keyboard_alone(finance_server, visit):
     page = visit(finance_server)
     page.focus("#sv-tab-explore-button")
