@@ -38,7 +38,7 @@ def convert(files: list[Path], to: str, folder: Path) -> list[Path]:
         soffice(), f"-env:UserInstallation={profile.parent.as_uri()}", "--headless", "--norestore", "--convert-to", to,
         "--outdir", str(out), *map(str, files),
     ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
     made = [out / f"{file.stem}.{to.split(':')[0]}" for file in files]
     assert all(file.exists() for file in made), done.stdout + done.stderr
     return made

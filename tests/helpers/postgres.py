@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 
 ADMIN, PASSWORD = "specscope_admin", "pä$s/w0rd:@%#?"  # every sign that a URL must escape
-_START_S = 60.0
+_START_S = 600.0
 
 
 def programs():
@@ -22,7 +22,7 @@ def programs():
     folders = [Path(f) for f in glob("/usr/lib/postgresql/*/bin")]
     folders.sort(key=lambda f: [int(n) if n.isdecimal() else 0 for n in f.parent.name.split(".")], reverse=True)
     if shutil.which("pg_config"):
-        asked = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=False, timeout=30)
+        asked = subprocess.run(["pg_config", "--bindir"], capture_output=True, text=True, check=False, timeout=600)
         folders.append(Path(asked.stdout.strip()))
     if found := shutil.which("initdb"):
         folders.append(Path(found).resolve().parent)
@@ -129,7 +129,7 @@ class Server:
 
     def _call(self, program, *arguments):
         done = subprocess.run(
-            [self.bin / program, *arguments], capture_output=True, text=True, cwd=self.folder, timeout=120, check=False,
+            [self.bin / program, *arguments], capture_output=True, text=True, cwd=self.folder, timeout=600, check=False,
             env=_plain_environment(), **self.as_user,
         )  # fmt: skip
         if done.returncode:

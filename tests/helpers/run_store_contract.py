@@ -46,7 +46,7 @@ def at_once(target, *argument_lists):
     gate, pipes, children = processes.Barrier(len(argument_lists)), [], []
 
     def child(pipe, arguments):
-        gate.wait(60)
+        gate.wait(600)
         try:
             pipe.send(target(*arguments))
         except BaseException as error:
@@ -59,10 +59,10 @@ def at_once(target, *argument_lists):
         pipes.append(ours)
     found = []
     for pipe in pipes:
-        assert pipe.poll(120), "a process hangs"
+        assert pipe.poll(600), "a process hangs"
         found.append(pipe.recv())
     for one in children:
-        one.join(60)
+        one.join(600)
     assert not [e for e in found if isinstance(e, BaseException)], found
     return found
 
@@ -82,11 +82,11 @@ def killed_inside(work, meanwhile=lambda: None):
     one = processes.Process(target=child)
     one.start()
     try:
-        assert ours.poll(60), "the writer never came so far"
+        assert ours.poll(600), "the writer never came so far"
         found = meanwhile()
     finally:
         os.kill(one.pid, signal.SIGKILL)
-        one.join(60)
+        one.join(600)
     assert one.exitcode == -signal.SIGKILL
     return found
 
@@ -305,7 +305,7 @@ class RunStoreContract:
             other.start()
             other.join(0.5)
             assert not begun, "the other waits for the end to be written"
-        other.join(60)
+        other.join(600)
         assert begun[0].id != run.id
         assert store.find(run.id).status == "complete"
 

@@ -36,7 +36,7 @@ def test_two_hundred_generations_leave_resident_memory_where_it_was():
         "    seen.append(resident())\n"
         "print(max(seen[:10]), max(seen[10:]))\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=1200, check=True)
     first, later = map(int, done.stdout.split())
     assert later <= 1.02 * first
 
@@ -48,6 +48,6 @@ def test_a_generation_in_float32_stays_below_2_5_gb_of_resident_memory():
         "engine.generate(pair, 'Why is the sky blue?', engine.DecodeSettings(max_new_tokens=32), 'prompt_lookup')\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=1200, check=True)
     kilobytes = int(done.stdout) if sys.platform != "darwin" else int(done.stdout) / 1024
     assert kilobytes <= 2.5e6

@@ -239,7 +239,7 @@ def test_what_is_not_asked_for_is_never_refused(invoke, args):
 def test_a_terminal_that_cannot_show_a_letter_gets_its_code():
     done = subprocess.run(
         [*COMMAND, "models", "list"], capture_output=True, text=True, env={**os.environ, "PYTHONIOENCODING": "ascii"},
-        timeout=300,
+        timeout=600,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "embedded" in done.stdout
@@ -294,7 +294,7 @@ def test_models_list_names_the_embedded_model_and_path_finds_it():
 
 def test_a_real_process_keeps_json_apart_from_what_it_tells():
     done = subprocess.run(
-        [*COMMAND, "generate", "Hi", "--max-new-tokens", "3", "--json"], capture_output=True, text=True, timeout=300
+        [*COMMAND, "generate", "Hi", "--max-new-tokens", "3", "--json"], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["token_ids"]) == 3
@@ -354,7 +354,7 @@ def test_a_terminal_tells_the_kinds_apart_by_marks_and_hides_control_characters(
         if not chunk:
             break
         seen += chunk
-    assert worker.wait(timeout=60) == 0
+    assert worker.wait(timeout=600) == 0
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", seen.decode())
     assert "⟨" in plain
     assert "↺." in plain

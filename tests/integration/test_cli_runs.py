@@ -201,7 +201,7 @@ def test_delete_in_a_terminal_asks_and_does_as_answered():
     )
     os.close(follower)
     os.write(leader, b"n\ny\n")
-    out, err = worker.communicate(timeout=120)
+    out, err = worker.communicate(timeout=600)
     os.close(leader)
     assert worker.returncode == 0, err
     assert out.strip() == ""

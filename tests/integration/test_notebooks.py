@@ -25,7 +25,8 @@ def test_no_output_is_stored(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
 def test_it_runs_top_to_bottom(path):
     book = nbformat.read(path, as_version=4)
-    NotebookClient(book, timeout=600, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
+    resources = {"metadata": {"path": str(FOLDER)}}
+    NotebookClient(book, timeout=1200, startup_timeout=600, kernel_name="python3", resources=resources).execute()
     outputs = json.dumps([c.get("outputs") for c in book.cells])
     assert "cdn." not in outputs, "a figure would be fetched from elsewhere"
     if path.stem == "01_first_look":

@@ -163,7 +163,7 @@ def test_threads_share_one_store(url):
     for one in threads:
         one.start()
     for one in threads:
-        one.join(60)
+        one.join(600)
     assert sorted(store.measurements(run.id).values()) == list(range(16))
 
 

