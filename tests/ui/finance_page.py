@@ -23,6 +23,19 @@ def wait_for_text(page, selector, text):
     page.wait_for_function("([s, t]) => document.querySelector(s)?.innerText.includes(t)", arg=[selector, text])
 
 
+def view_text(page, name):
+    """What a view of ours says: Gradio counts, unseen, the seconds of an event that is under way beside it."""
+    return page.inner_text(f"#{name} .sv-root")
+
+
+def wait_for_plots(page):
+    """Charts are drawn after the tables, by a library that is fetched when it is first wanted."""
+    page.wait_for_function(
+        """() => [...document.querySelectorAll('.sv-page .sv-plot')]
+             .filter(plot => plot.offsetParent).every(plot => plot.querySelector('.main-svg'))"""
+    )
+
+
 def rows(page, selector):
     """Texts of a table's cells, without what stands under a figure."""
     return page.evaluate(

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
-from finance_page import CARD, card, driver, open_tab, rows, type_into, wait_for_text
+from finance_page import CARD, card, driver, open_tab, rows, type_into, view_text, wait_for_text
 from helpers.finance import by_hand
 
 from app.catalogue import Words
@@ -34,7 +34,7 @@ def test_the_cards_say_what_the_arithmetic_says(finance_server, visit):
     assert card(page, "rented")["1M output tokens"][0] == "$2.997"  # 23,630.10 x 2/3 over 5,256 M
     assert card(page, "an API")["1M output tokens"] == ["$1.500"]
     assert "by hand" in page.inner_text("#sv-cost-title")
-    page.wait_for_selector("#sv-fall .js-plotly-plot, #sv-fall .plotly")
+    page.wait_for_selector("#sv-fall .js-plotly-plot .main-svg", state="attached")
 
 
 def test_a_slider_moves_the_figures_and_its_number_is_no_longer_quoted(finance_server, visit):
@@ -79,7 +79,7 @@ def test_many_quick_moves_end_at_the_last_one(finance_server, visit):
 def test_a_field_that_cannot_be_says_so_and_loses_nothing(finance_server, visit):
     page = visit(finance_server)
     open_tab(page, "cost")
-    figures = page.inner_text("#sv-cost-cards")
+    figures = view_text(page, "sv-cost-cards")
     type_into(page, PEAK, "0.5")
     wait_for_text(page, "#sv-cost-title", "Peak factor: 0.5 must be at least 1.")
     row = driver(page, PEAK)
@@ -88,7 +88,7 @@ def test_a_field_that_cannot_be_says_so_and_loses_nothing(finance_server, visit)
     assert box.get_attribute("aria-invalid") == "true"
     assert row.locator(".sv-fault").inner_text() == "0.5 must be at least 1."
     assert box.get_attribute("aria-describedby") == row.locator(".sv-fault").get_attribute("id")
-    assert page.inner_text("#sv-cost-cards") == figures
+    assert view_text(page, "sv-cost-cards") == figures
     type_into(page, "workload.input_tokens", "2000")  # another number goes on meanwhile
     changed = by_hand().with_values({"workload.input_tokens": 2000})
     wait_for_text(page, "#sv-cost-cards", price(changed, "rented", "plain", "per_million_output"))

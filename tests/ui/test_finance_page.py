@@ -2,7 +2,7 @@
 stranger wrote is text. `visit` fails every test on a console error, a dialog or a foreign request."""
 
 import pytest
-from finance_page import open_tab, upload, wait_for_text
+from finance_page import open_tab, upload, view_text, wait_for_plots, wait_for_text
 from helpers.finance import by_hand
 
 from pricing.scenario_file import dump_scenario
@@ -50,11 +50,11 @@ def test_a_hostile_scenario_is_text_and_nothing_else(finance_server, visit, tmp_
 def test_a_file_that_is_no_scenario_changes_nothing(finance_server, visit, tmp_path, content, told):
     page = visit(finance_server)
     open_tab(page, "cost")
-    before = page.inner_text("#sv-cost-cards")
+    before = view_text(page, "sv-cost-cards")
     upload(page, tmp_path, content)
     wait_for_text(page, "#sv-shelf", told)
     assert page.locator("#sv-shelf [role=alert]").count() == 1
-    assert page.inner_text("#sv-cost-cards") == before
+    assert view_text(page, "sv-cost-cards") == before
 
 
 def test_another_scenario_that_ships_can_be_opened(finance_server, visit):
@@ -82,7 +82,7 @@ def test_nothing_is_wider_than_the_screen(finance_server, visit, width, scheme, 
             fold.click()
     if width == 390:
         page.click(".sv-form-toggle")
-    page.wait_for_timeout(300)
+    wait_for_plots(page)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.locator(".sv-page .sv-num").filter(visible=True).first.click()
     page.wait_for_selector(".sv-why:not([hidden])")
