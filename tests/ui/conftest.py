@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import pytest
 
 CHROMIUM = os.environ.get("SPECSCOPE_CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+HANG_MS = 180_000  # a guard against hanging, not a measure of speed
 QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
@@ -25,7 +26,7 @@ def chromium():
             pytest.fail(sentence)
         pytest.skip(sentence)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=QUIET, timeout=HANG_MS)
         yield browser
         browser.close()
 
@@ -111,13 +112,32 @@ def forwards(embedded_pair, monkeypatch):
 
 
 @pytest.fixture
+def unhurried(embedded_pair, monkeypatch):
+    """Until this event is set, every forward of a run takes half a second longer: however slow the browser is beside
+    the engine, it finds the run under way. What a step costs is measured before."""
+    from app.main import _warm_up
+
+    _warm_up(embedded_pair)
+    runner, over = type(embedded_pair.target), threading.Event()
+    real = runner.read
+
+    def slow(*args, **kwargs):
+        over.wait(0.5)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(runner, "read", slow)
+    yield over
+    over.set()
+
+
+@pytest.fixture
 def visit(chromium):
     """visit(server, **context options) -> a loaded page under watch."""
     faults, contexts = [], []
 
     def open_page(server, query="", **options):
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 900}, "locale": "en-US", **options})
-        context.set_default_timeout(180_000)  # a guard against hanging, not a measure of speed
+        context.set_default_timeout(HANG_MS)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda m: faults.append(f"console {m.type}: {m.text}") if m.type == "error" else None)

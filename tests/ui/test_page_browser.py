@@ -57,9 +57,9 @@ def finish(page):
 
 
 def wait_until(true, what):
-    end = time.monotonic() + 30
+    end = time.monotonic() + 180
     while not true():
-        assert time.monotonic() < end, f"not within 30 s: {what}"
+        assert time.monotonic() < end, f"not within 180 s: {what}"
         time.sleep(0.02)
 
 
@@ -94,7 +94,11 @@ def test_pointing_at_a_token_shows_p_q_u_and_the_alternatives(server, visit):
     page.get_by_label("Seed (empty draws one)").fill("5")
     start(page)
     finish(page)
-    page.locator(".sv-text .tk-accepted, .sv-text .tk-rejected").first.hover()
+    token = page.locator(".sv-text .tk-accepted, .sv-text .tk-rejected").first
+    # A text that moves under the pointer hides the card, so it is brought into sight first.
+    token.scroll_into_view_if_needed()
+    page.evaluate("() => new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    token.hover()
     card = page.inner_text(".sv-card")
     for name in ("\np\n", "\nq\n", "\nu\n", "min(1, p/q)", "Target's likeliest (p)"):
         assert name in f"\n{card}\n", name
@@ -181,13 +185,13 @@ def test_a_lossy_run_is_called_so_beside_its_tokens_and_its_figures(server, visi
 
 
 def assert_still(forwards):
-    """The engine runs no forward any more; at 20 a second and more, a running one would be seen at once."""
+    """The engine runs no forward any more; of an unhurried run, too, one would be seen within a second."""
     count = len(forwards)
     time.sleep(1.0)
     assert len(forwards) == count
 
 
-def test_stop_stops_the_engine_and_the_next_run_starts_afresh(server, visit, forwards):
+def test_stop_stops_the_engine_and_the_next_run_starts_afresh(server, visit, unhurried, forwards):
     page = visit(server)
     start(page, STORY)
     page.wait_for_function("document.querySelectorAll('.sv-text .tk').length > 4")
@@ -196,12 +200,13 @@ def test_stop_stops_the_engine_and_the_next_run_starts_afresh(server, visit, for
     assert len(forwards) > 4
     assert_still(forwards)
     assert server.cancels[-1].is_set()
+    unhurried.set()
     start(page, FOX)
     finish(page)
     assert page.evaluate(SHOWN_TEXT).startswith("The quick brown fox")
 
 
-def test_closing_the_tab_stops_the_engine(server, visit, forwards):
+def test_closing_the_tab_stops_the_engine(server, visit, unhurried, forwards):
     page, other = visit(server), visit(server)
     start(page, STORY)
     mine = server.cancels[-1]
@@ -210,11 +215,14 @@ def test_closing_the_tab_stops_the_engine(server, visit, forwards):
     wait_until(mine.is_set, "the closed tab's run to be cancelled")
     time.sleep(0.5)  # the forward that was under way
     assert_still(forwards)
+    unhurried.set()
     start(other, FOX)
     finish(other)
 
 
-def test_two_people_at_once_get_the_right_texts_and_the_second_sees_their_place(server, visit, embedded_pair):
+def test_two_people_at_once_get_the_right_texts_and_the_second_sees_their_place(
+    server, visit, unhurried, embedded_pair
+):
     import engine
 
     one, two = visit(server), visit(server, locale="tr-TR")
@@ -227,6 +235,7 @@ def test_two_people_at_once_get_the_right_texts_and_the_second_sees_their_place(
     two.wait_for_selector('.sv-status[data-state="queued"]')
     assert "1" in two.inner_text(".sv-status-words")
     assert "kuyrukta" in two.inner_text(".sv-status-words")
+    unhurried.set()
     finish(one)
     finish(two)
     for page, example, longest in ((one, STORY, SHORTER), (two, FOX, 128)):
@@ -235,7 +244,7 @@ def test_two_people_at_once_get_the_right_texts_and_the_second_sees_their_place(
         assert page.evaluate(SHOWN_TEXT) == wanted
 
 
-def test_stop_takes_a_waiting_run_out_of_the_queue(server, visit):
+def test_stop_takes_a_waiting_run_out_of_the_queue(server, visit, unhurried):
     one, two = visit(server), visit(server)
     start(one, STORY)
     two.click("#sv-run")
@@ -245,13 +254,14 @@ def test_stop_takes_a_waiting_run_out_of_the_queue(server, visit):
     runs = len(server.cancels)
     one.click("#sv-stop")
     one.wait_for_selector(STOPPED)
+    unhurried.set()
     start(one, FOX)
     finish(one)
     assert len(server.cancels) == runs + 1
     assert two.locator(TOKEN).count() == 0
 
 
-def test_cost_controls_answer_while_a_run_goes_on(server, visit):
+def test_cost_controls_answer_while_a_run_goes_on(server, visit, unhurried):
     page = visit(server)
     start(page, STORY)
     page.wait_for_function("document.querySelectorAll('.sv-text .tk').length > 4")
