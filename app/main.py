@@ -24,6 +24,9 @@ PRIVATE: dict[str, Any] = {
     "run_history": False,
     "footer_links": [],
     "enable_monitoring": False,
+    # Gradio would look at its own page and give up where that takes three seconds, as it may on a busy machine. It has
+    # asked the server before, without a clock.
+    "_frontend": False,
 }
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import gradio as gr
+import httpx
 import pytest
 from fakes import PAIR, fake_pair, fake_runner
 from helpers.models import pair_of, wanders
@@ -272,6 +273,16 @@ def test_nothing_is_shared_recorded_or_sent_by_what_is_really_launched(monkeypat
     assert launched["footer_links"] == []
     assert launched["allowed_paths"] == []
     assert launched["page"].analytics_enabled is False
+
+
+def test_a_page_that_is_slow_to_answer_is_served_all_the_same(monkeypatch):
+    monkeypatch.setattr("gradio.networking.url_ok", lambda url: False)  # what Gradio makes of three seconds
+    page = create_app(PAIR, race=lambda *a, **k: ())
+    _, url, _ = page.launch(server_name="127.0.0.1", prevent_thread_lock=True)
+    try:
+        assert httpx.get(url, timeout=600, trust_env=False).status_code == 200
+    finally:
+        page.close()
 
 
 def test_the_engine_has_one_queue_and_the_cost_controls_have_none():
