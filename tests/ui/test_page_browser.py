@@ -57,9 +57,9 @@ def finish(page):
 
 
 def wait_until(true, what):
-    end = time.monotonic() + 180
+    end = time.monotonic() + 600
     while not true():
-        assert time.monotonic() < end, f"not within 180 s: {what}"
+        assert time.monotonic() < end, f"not within 600 s: {what}"
         time.sleep(0.02)
 
 

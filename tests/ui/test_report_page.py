@@ -28,7 +28,7 @@ def opened(chromium, tmp_path):
         file = tmp_path / "report.html"
         file.write_text(to_html(make_report(made, prices=load_prices(), exported_at=AT, language=language)), "utf-8")
         page = chromium.new_page(color_scheme=scheme, viewport={"width": width, "height": 900})
-        page.set_default_timeout(180_000)  # a guard against hanging, not a measure of speed
+        page.set_default_timeout(600_000)  # a guard against hanging, not a measure of speed
         pages.append(page)
         page.told = []
         page.on("console", lambda message: page.told.append(message.text))

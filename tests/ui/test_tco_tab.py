@@ -143,7 +143,7 @@ def test_draws_can_be_stopped(finance_server, visit, monkeypatch):
     real = ChanceRun.go_on
 
     def until_stopped(self):
-        self.stop.wait(180)  # however long the browser takes to press it
+        self.stop.wait(600)  # however long the browser takes to press it
         return real(self)
 
     monkeypatch.setattr(ChanceRun, "go_on", until_stopped)
