@@ -117,7 +117,7 @@ def highest_busy_share(points: Sequence[tuple[float, float]], p95_target_s: floa
 
 @dataclass(frozen=True)
 class ServiceLevel:
-    """One arm in the busiest hour of the first month. alone_s: what a request takes when it waits for nobody; None
+    """One arm in the busiest hour of its busiest month. alone_s: what a request takes when it waits for nobody; None
     where a load curve was measured. busy_share: of a replica that is no spare. kept: P95 within the target."""
 
     arm: Arm

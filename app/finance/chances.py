@@ -33,6 +33,14 @@ class ChanceRun:
     def draws(self) -> int:
         return len(self.found[0].totals) if self.found else 0
 
+    @property
+    def is_drawing(self) -> bool:
+        return not (self.stop.is_set() or self.found or self.error)
+
+    def told(self, words: Words) -> Any:
+        text = words("chances_running", n=number(self.asked * BATCH, words, 6), of=number(DRAWS, words, 6))
+        return blocks({"type": "text", "text": text, "tone": "small"})
+
     def go_on(self) -> bool:
         self.asked += 1
         return self.stop.is_set()
@@ -62,8 +70,7 @@ def run(desk: Desk, words: Words) -> Iterator[tuple[Any, Any]]:
         while worker.is_alive():
             if mine.asked != told:
                 told = mine.asked
-                text = words("chances_running", n=number(told * BATCH, words, 6), of=number(DRAWS, words, 6))
-                yield blocks({"type": "text", "text": text, "tone": "small"}), None
+                yield mine.told(words), None
             worker.join(LOOK_S)
     finally:
         mine.stop.set()  # also when the page is closed
@@ -74,6 +81,8 @@ def run(desk: Desk, words: Words) -> Iterator[tuple[Any, Any]]:
 def shown(desk: Desk, words: Words) -> tuple[Any, Any]:
     """(sheet, chart) of what was found; an invitation where nothing was, or where it is of another scenario."""
     mine: ChanceRun | None = desk.chances
+    if mine is not None and mine.now is desk.now and mine.is_drawing:
+        return mine.told(words), None
     if mine is None or mine.now is not desk.now or not (mine.found or mine.error):
         told = words("chances_idle", n=number(DRAWS, words, 6)) if desk.chances is None else words("chances_stale")
         return blocks({"type": "text", "text": told, "tone": "small"}), None

@@ -32,8 +32,8 @@ class Compared:
 
 
 class Choices:
-    """blocks: all options. `speculation`: a comparison an option; `chosen`: of the two options at the places
-    that `own` and `other` are (from 1)."""
+    """blocks: all options. `pair`: a comparison of two of them; `chosen`: of the two at the places that are picked in
+    the workbook (from 1)."""
 
     def __init__(self, grid: Grid, x: Inputs, time: Time, blocks: list[Block], currency: str, words: Words) -> None:
         self.grid, self.x, self.time, self.currency, self.words = grid, x, time, currency, words

@@ -3,6 +3,7 @@
 import base64
 import subprocess
 import sys
+import threading
 
 import pytest
 from fakes import PAIR
@@ -38,6 +39,17 @@ def test_draws_can_be_stopped_and_say_so_and_are_dropped_when_the_scenario_chang
     assert "Stopped: this is what 4,000 draws say." in sheet["blocks"][0]["text"]
     held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": 3}}, "case": "base"}, EN)
     assert "draw again" in chances.shown(held, EN)[0]["blocks"][0]["text"]
+
+
+def test_draws_that_are_under_way_are_not_called_stale_when_a_tab_is_looked_at_again(monkeypatch):
+    held, done = opened("tco"), threading.Event()
+    monkeypatch.setattr(chances.ChanceRun, "work", lambda self: done.wait())
+    going = chances.run(held, EN)
+    assert "drawn …" in str(next(going)[0])
+    assert "drawn …" in str(chances.shown(held, EN)[0])
+    going.close()
+    done.set()
+    assert "draw again" in str(chances.shown(held, EN)[0])
 
 
 def test_how_often_no_fleet_keeps_the_target_has_a_column_and_its_derivation():
