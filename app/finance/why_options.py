@@ -87,7 +87,11 @@ def _list_prices(now: Now, option: Option, steps: dict[str, Step]) -> None:
 def of_year(now: Now, name: str, arm: Arm, line: str, year: int, words: Words) -> Record:
     """A line of the bill, or a quantity, in a year by its months; year 0: all of them, of what is added up."""
     option = now.made.option(name, arm)
-    if (not year and line in QUANTITIES and line != "requests") or line not in (*LINES, *BEHIND, *QUANTITIES, "total") or not 0 <= year <= now.scenario.years:
+    if (
+        (not year and line in QUANTITIES and line != "requests")
+        or line not in (*LINES, *BEHIND, *QUANTITIES, "total")
+        or not 0 <= year <= now.scenario.years
+    ):
         raise KeyError(line)
     money = line not in QUANTITIES
     label = words(f"line_{line}") if money else words(f"year_{line}")
