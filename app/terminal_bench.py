@@ -13,10 +13,10 @@ def show_comparison(result: Any, wanted: int) -> None:
         note("stopped before the first prompt was finished: nothing to report")
         return
     table = wide_table("measured here, plain and speculative in lock-step", between=1)
-    table.add_column("category", no_wrap=True)
+    table.add_column("category", overflow="fold")
     for name in ("runs", "plain\ntok/s", "speculative\ntok/s", "ratio", "95%\ninterval", "lowest to\nhighest",
                  "mean\nacceptance\nlength", "accepted /\nproposed"):  # fmt: skip
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for category in result.categories:
         plain, fast = result.arm("plain", category), result.arm(result.drafter, category)
         table.add_row(

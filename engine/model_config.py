@@ -97,7 +97,7 @@ class ConfigReader:
 
     def refuse_what_is_not_covered(self, counted: bool) -> None:
         """counted: no parameter count is known, so all has to be as the formula has it."""
-        kind = self.value("model_type") or ""
+        kind = self._kind()
         named = kind or "this model"
         if self.value("kv_lora_rank") is not None:
             raise ValueError(f"{named} compresses its KV (MLA), which is not covered")
@@ -121,12 +121,24 @@ class ConfigReader:
         """How many layers have routed experts; the others are dense."""
         named = self.value("moe_layers")
         if named is not None:
-            return len({layer for layer in self.listed("moe_layers") if isinstance(layer, int) and 0 <= layer < layers})
+            return len({layer for layer in self._layers("moe_layers") if 0 <= layer < layers})
         first = self.first("first_k_dense_replace", "moe_layer_start_index")
         last = self.first("moe_layer_end_index", default=layers - 1) if self._says_where_experts_end() else layers - 1
         every = self.first("decoder_sparse_step", "interleave_moe_layer_step", "moe_layer_interval", default=1, least=1)
-        dense = {layer for layer in self.listed("mlp_only_layers") if isinstance(layer, int)}
+        dense = self._layers("mlp_only_layers")
         return sum(first <= i <= last and (i + 1) % every == 0 and i not in dense for i in range(layers))
+
+    def _layers(self, name: str) -> set[int]:
+        for layer in self.listed(name):
+            if isinstance(layer, bool) or not isinstance(layer, int):
+                raise ValueError(f"{name} in the model config holds {_shown(layer)}, where a layer's number belongs")
+        return set(self.listed(name))
+
+    def _kind(self) -> str:
+        kind = self.value("model_type")
+        if kind is not None and not isinstance(kind, str):
+            raise ValueError(f"model_type in the model config is {_shown(kind)}, where a text belongs")
+        return kind or ""
 
     def _says_where_experts_end(self) -> bool:
         end = self.value("moe_layer_end_index")

@@ -27,13 +27,14 @@ class BreakEven:
     which it costs less over the term, as `break_even_requests_per_day` has it; 0 where it does at all that were looked
     at, None where it does not at `MOST_TIMES` today's demand. Beside that tokens_per_month (input, cached and output
     ones) and busy_share (while the service is on, of the GPUs that are paid for), both at that demand; None where there
-    is none such."""
+    is none such. arm: how `option` decodes."""
 
     option: str
     instead_of: str
     requests_per_day: int | None
     tokens_per_month: float | None
     busy_share: float | None
+    arm: Arm = "speculative"
 
 
 def break_evens(scenario: Scenario, arm: Arm = "speculative") -> list[BreakEven]:
@@ -46,7 +47,7 @@ def break_even(scenario: Scenario, option: str, instead_of: str, arm: Arm = "spe
     """Raises ValueError for an option that there is not."""
     requests = break_even_requests_per_day(scenario, option, instead_of, arm)
     if not requests:
-        return BreakEven(option, instead_of, requests, requests, None)
+        return BreakEven(option, instead_of, requests, requests, None, arm)
     work = scenario.workload
     tokens = requests * DAYS_PER_MONTH * (work.input_tokens.value + work.output_tokens.value)
     there = _at(_only(scenario, option), [requests], arm)[option]
@@ -54,7 +55,7 @@ def break_even(scenario: Scenario, option: str, instead_of: str, arm: Arm = "spe
     if there.kind != "api":
         at_work = first(there.demand.busy_share * there.demand.replicas)
         busy = at_work * scenario.serving.gpus_per_replica.value / first(there.gpus)
-    return BreakEven(option, instead_of, requests, tokens, busy)
+    return BreakEven(option, instead_of, requests, tokens, busy, arm)
 
 
 def break_even_requests_per_day(

@@ -26,6 +26,6 @@ function outdate() {
   if (element.isConnected && box.querySelector("button")) box.replaceChildren(el("p", "sv-quiet", props.value.stale));
 }
 document.addEventListener("sv-scenario", outdate);
-document.addEventListener("sv-scenario-drawn", outdate);
+document.addEventListener("sv-outdated", outdate);
 watch("value", update);
 update();

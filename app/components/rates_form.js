@@ -77,6 +77,7 @@ function update() {
   const given = props.value;
   if (!given || !given.says) return;
   const fresh = v === null;
+  if (!fresh && given.now !== v.now) document.dispatchEvent(new CustomEvent("sv-outdated")); // files and derivations
   v = given;
   if (fresh) draw();
   now.textContent = "";

@@ -254,7 +254,7 @@ function draw() {
   for (const group of v.groups) for (const one of group.rows) fill(rows.get(one.path), one.cells, true);
   keepTyped();
   openCases();
-  document.dispatchEvent(new CustomEvent("sv-scenario-drawn"));
+  document.dispatchEvent(new CustomEvent("sv-outdated"));
 }
 
 // What was typed before the form was drawn anew, and could not be: it stands where it was typed.

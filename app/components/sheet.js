@@ -67,7 +67,10 @@ function pickOf(block) {
   for (const one of block.options) select.append(new Option(visible(one.text, false), one.value));
   select.value = block.value;
   select.dataset.name = block.name;
-  select.addEventListener("change", () => trigger("pick", { name: block.name, value: select.value }));
+  select.addEventListener("change", () => {
+    document.dispatchEvent(new CustomEvent("sv-outdated"));
+    trigger("pick", { name: block.name, value: select.value });
+  });
   label.append(select);
   return label;
 }

@@ -71,7 +71,7 @@ function update() {
   b.focus();
 }
 // A number that is other by now is not explained on.
-for (const changed of ["sv-scenario", "sv-scenario-drawn"]) {
+for (const changed of ["sv-scenario", "sv-outdated"]) {
   document.addEventListener(changed, () => { if (element.isConnected && !panel.hidden) { panel.hidden = true; from = null; } });
 }
 watch("value", update);

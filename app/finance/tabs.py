@@ -38,6 +38,7 @@ NAMES = (*COST, *TCO)
 # every output costs the server a millisecond and more even where it is skipped.
 FIGURES = ("cost_head", "cost_cards", "tco_head", "verdict", "options")
 CHARTS = ("fall_picks", "fall", "cash", "gain")
+_TRIES = 3
 PLOTS = ("fall", "load", "prices", "cash", "gain", "tornado", "chances_chart")
 Views = dict[str, Any]
 
@@ -89,7 +90,15 @@ def rest(desk: Desk, prices: PriceTable, words: Words, today: date | None = None
 
 
 def all_of(desk: Desk, prices: PriceTable, words: Words) -> Views:
-    return figures(desk, words) | charts_of(desk, words) | rest(desk, prices, words)
+    """Of the desk as it is when this is done: an edit of meanwhile has been answered already, and what is older must
+    not come after it."""
+    for _ in range(_TRIES):
+        before = desk.now, desk.to, desk.tab
+        views = figures(desk, words) | charts_of(desk, words) | rest(desk, prices, words)
+        if (desk.now, desk.to, desk.tab) == before:
+            return views
+    # A slider is dragged on: what follows it comes with its own answers, and the rest when it rests.
+    return {name: view for name, view in views.items() if name not in (*FIGURES, *CHARTS)}
 
 
 def as_list(views: Views, names: tuple[str, ...] = NAMES) -> list[Any]:

@@ -83,7 +83,7 @@ def test_the_document_is_the_calculation(document, file):
     assert len(found["price_table"]["sha256"]) == len(found["scenario_sha256"]) == 64
     assert {row["instead_of"] for row in found["break_even"]} == {"api", "api without a cached price"}
     assert set(found["break_even"][0]) == {
-        "option", "instead_of", "requests_per_day", "tokens_per_month", "busy_share",
+        "option", "instead_of", "requests_per_day", "tokens_per_month", "busy_share", "arm",
     }  # fmt: skip
 
 

@@ -5,9 +5,10 @@ from helpers.finance import a_loss, by_hand
 
 from app.catalogue import Words
 from app.finance import desk as desk_module
-from app.finance import faults, fields, form_view
+from app.finance import faults, fields, form_view, tabs, tco_sheets
 from app.finance.desk import Desk
 from app.finance.edits import apply
+from pricing import load_prices
 from pricing.scenario_file import ScenarioError, scenario_from
 
 EN, TR = Words("en"), Words("tr")
@@ -337,6 +338,41 @@ def test_figures_that_an_opening_overtakes_are_not_shown(monkeypatch):
     monkeypatch.setattr(desk_module, "tco", overtaken)
     held.edit({"id": held.drawn, "seq": 1, "edits": {PEAK: {"value": 3}}, "case": "base"}, EN)
     assert held.now.scenario == a_loss()
+
+
+def test_what_a_tab_shows_is_of_the_edit_that_overtook_it(monkeypatch):
+    held = desk()
+    held.tab = "tco"
+    real = tabs.rest
+
+    def overtaken(*given, **more):
+        monkeypatch.setattr(tabs, "rest", real)
+        made = real(*given, **more)
+        held.edit({"id": held.drawn, "seq": 1, "edits": {RATE: {"value": 3}}, "case": "base"}, EN)  # another thread's
+        return made
+
+    monkeypatch.setattr(tabs, "rest", overtaken)
+    shown_at_last = tabs.all_of(held, load_prices(), EN)
+    assert held.current.cloud[0].parts[0].per_gpu_hour.value == 3
+    assert shown_at_last["options"] == tco_sheets.options(held.now, EN)
+    assert shown_at_last["years"] == real(held, load_prices(), EN)["years"]
+
+
+def test_what_an_edit_overtakes_again_and_again_leaves_figures_to_the_edits_own_answers(monkeypatch):
+    held = desk()
+    held.tab = "tco"
+    real, times = tabs.rest, iter(range(2, 100))
+
+    def overtaken(*given, **more):
+        made = real(*given, **more)
+        n = next(times)
+        held.edit({"id": held.drawn, "seq": n, "edits": {RATE: {"value": n}}, "case": "base"}, EN)
+        return made
+
+    monkeypatch.setattr(tabs, "rest", overtaken)
+    shown_at_last = tabs.all_of(held, load_prices(), EN)
+    assert not {*tabs.FIGURES, *tabs.CHARTS} & set(shown_at_last)
+    assert "years" in shown_at_last
 
 
 def test_a_case_can_be_chosen_as_soon_as_it_has_a_number():

@@ -85,6 +85,19 @@ def test_the_tco_tab_has_the_form_too_and_what_is_given_there_is_in_force_everyw
     assert page.locator("#sv-tco-rates button[data-name=own]").count() == 0
 
 
+def test_files_and_derivations_of_another_rate_are_not_offered_on(finance_server, visit):
+    page = visit(finance_server)
+    open_tab(page, "tco")
+    page.click("#sv-files-make")
+    page.wait_for_selector("#sv-files .sv-button")
+    page.locator("#sv-options .sv-num").first.click()
+    page.wait_for_selector(".sv-why:not([hidden])")
+    fill(page, form="#sv-tco-rates")
+    wait_for_text(page, "#sv-files", "have changed since")
+    page.wait_for_selector(".sv-why", state="hidden")
+    assert page.locator("#sv-files .sv-button").count() == 0
+
+
 @pytest.mark.parametrize("locale", ["en-US", "tr-TR"])
 def test_in_two_currencies_the_tco_tab_does_not_scroll_sideways_on_a_phone(finance_server, visit, locale):
     page = visit(finance_server, locale=locale)

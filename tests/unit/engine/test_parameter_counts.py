@@ -61,6 +61,22 @@ def test_a_family_that_is_not_known_to_be_counted_right_is_refused_by_name(kind)
     assert ModelShape.from_config({"model_type": kind, **SIZES}, n_params=10**9).n_params == 10**9
 
 
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        ({"model_type": ["llama"]}, "model_type in the model config is \\['llama'\\], where a text belongs"),
+        ({"model_type": 0}, "model_type in the model config is 0, where a text belongs"),
+        ({"moe_layers": ["1", "3"]}, "moe_layers in the model config holds '1', where a layer's number belongs"),
+        ({"moe_layers": [True, False]}, "moe_layers in the model config holds true, where a layer's number belongs"),
+        ({"mlp_only_layers": [None]}, "mlp_only_layers in the model config holds None, where a layer's number"),
+    ],
+)
+def test_what_is_no_family_or_no_layer_is_refused_by_its_name(said, sentence):
+    experts = {"num_local_experts": 8, "num_experts_per_tok": 2}
+    with pytest.raises(ValueError, match=sentence):
+        ModelShape.from_config({"model_type": "llama4_text", **SIZES, **experts, **said})
+
+
 def test_a_token_of_llama_4_uses_one_routed_expert_the_shared_one_and_the_dense_layers():
     # Every second of 48 layers has 128 experts: 17 B of 400 B, as published for Maverick's text part.
     maverick = ModelShape.from_config({
