@@ -23,3 +23,9 @@ document.addEventListener("sv-scenario-answer", (event) => {
   clearTimeout(rest);
   rest = setTimeout(() => trigger("settle"), Math.max(0, REST_MS - (now - moved)));
 });
+// Figures of another event (a tab, a rate) have come that do not know of the last message, and may have come after its
+// answer: the same message once more has them told anew.
+document.addEventListener("sv-scenario-beside", (event) => {
+  const sent = props.value, known = event.detail;
+  if (element.isConnected && sent && known.id === sent.id && known.seq < sent.seq) trigger("edit");
+});

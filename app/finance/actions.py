@@ -29,7 +29,7 @@ def select(desk: Desk, tab: str, prices: PriceTable, words: Words) -> list[Any]:
     """A tab comes into sight; with the first one, a scenario that ships."""
     desk.tab = tab
     if desk.base is not None:
-        return [gr.skip(), gr.skip(), gr.skip(), *_shown(desk, prices, words)]
+        return [gr.skip(), gr.skip(), form_view.beside(desk), *_shown(desk, prices, words)]
     told, tone = "", ""
     known = shipped_scenarios()
     first = FIRST if FIRST in known else next(iter(known), None)

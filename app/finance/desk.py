@@ -26,6 +26,8 @@ class Now:
 
     scenario: Scenario
     made: Tco
+    seq: int = 0
+    """Of the form's message that it was made of."""
 
 
 @dataclass
@@ -94,7 +96,7 @@ class Desk:
 
     def calculate(self, words: Words) -> None:
         """`now` from `current` in its case. What cannot be calculated has its sentence, and the last figures stand."""
-        current, drawn = self.current, self.drawn
+        current, drawn, seq = self.current, self.drawn, self.seq
         if current is None:
             return
         try:
@@ -104,7 +106,7 @@ class Desk:
             if not all(math.isfinite(option.total) for option in made.options):
                 raise OverflowError
             if self.drawn == drawn:  # else another was opened meanwhile, by another thread: it stands
-                self.now = Now(scenario, made)
+                self.now = Now(scenario, made, seq)
         except (ArithmeticError, ValueError) as error:
             # Of what pricing does not put in words, only numbers beyond what floats hold are left.
             said = faults.told(str(error), "", words)

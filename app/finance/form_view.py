@@ -58,6 +58,12 @@ def patch(desk: Desk, words: Words) -> dict[str, Any]:
     }
 
 
+def beside(desk: Desk) -> dict[str, Any]:
+    """Which message of the form is known to figures that are no answer to it: where it has sent one since, it asks once
+    more, as that one's answer may have come before these."""
+    return {"id": desk.drawn, "beside": True, "seq": desk.now.seq if desk.now is not None else desk.seq}
+
+
 def fault_lines(desk: Desk, words: Words) -> list[str]:
     """Every fault as one sentence with the number's name in front."""
     named = []

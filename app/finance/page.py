@@ -14,7 +14,7 @@ import gradio as gr
 from app import shown_in
 from app.catalogue import t, words_for
 from app.components import finance_views as views
-from app.finance import actions, chances, exports, tabs
+from app.finance import actions, chances, exports, form_view, tabs
 from app.finance.desk import Desk
 from app.finance.whys import explain
 from app.shown_in import ShownIn
@@ -189,21 +189,22 @@ class FinanceTabs:
             if name not in tabs.PLOTS:
                 component.why(asked, inputs=desk, outputs=why, **many)
                 component.pick(picked, inputs=desk, outputs=shown, **many)
-        self._rates(desk, costs, shown, many)
+        self._rates(desk, costs, answer, shown, many)
         self._chances(desk, sent)
         self._files(desk, session)
 
-    def _rates(self, desk: Any, costs: "CostPanel", shown: list[Any], many: dict[str, Any]) -> None:
+    def _rates(self, desk: Any, costs: "CostPanel", answer: gr.HTML, shown: list[Any], many: dict[str, Any]) -> None:
         def on_rate(name: str) -> Callable[..., Any]:
             def given(request: gr.Request, held: Desk, rates: ShownIn, event: gr.EventData) -> Any:
                 words = words_for(request)
                 value = shown_in.act(rates, name, event._data, words)
                 held.to = rates.to
-                return [*[value] * len(self.rates), *tabs.as_list(tabs.all_of(held, self.prices, words))]
+                known = form_view.beside(held)
+                return [*[value] * len(self.rates), known, *tabs.as_list(tabs.all_of(held, self.prices, words))]
 
             return given
 
-        outputs = [*self.rates, *shown]
+        outputs = [*self.rates, answer, *shown]
         for form, name in product(self.rates, shown_in.EVENTS):
             event = getattr(form, name)(on_rate(name), inputs=[desk, costs.rates], outputs=outputs, **many)
             costs.follow(event)

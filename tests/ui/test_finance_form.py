@@ -1,11 +1,13 @@
 """What is typed into the finance tabs' form: one reading or one sentence, and nothing of it is lost."""
 
+import dataclasses
+
 import pytest
 from helpers.finance import a_loss, by_hand
 
 from app.catalogue import Words
+from app.finance import actions, faults, fields, form_view, tabs, tco_sheets
 from app.finance import desk as desk_module
-from app.finance import faults, fields, form_view, tabs, tco_sheets
 from app.finance.desk import Desk
 from app.finance.edits import apply
 from pricing import load_prices
@@ -422,3 +424,15 @@ def test_what_is_chosen_or_counted_is_refused_in_turkish(changes, turkish):
     with pytest.raises(ScenarioError) as caught:
         scenario_from(INPUTS | changes)
     assert turkish in faults.file_told(str(caught.value), TR)
+
+
+def test_figures_of_a_tab_say_which_message_of_the_form_they_know_of():
+    held = desk()
+    first = actions.select(held, "tco", load_prices(), EN)[2]
+    assert first == {"id": held.drawn, "beside": True, "seq": 0}
+    held.edit({"id": held.drawn, "seq": 7, "edits": {RATE: {"value": 3}}, "case": "base"}, EN)
+    assert actions.select(held, "cost", load_prices(), EN)[2]["seq"] == 7
+    # A message that nothing could be calculated of is not known to figures that stand from before it.
+    held.edit({"id": held.drawn, "seq": 8, "edits": {}, "case": "base"}, EN)
+    held.now = dataclasses.replace(held.now, seq=7)
+    assert actions.select(held, "tco", load_prices(), EN)[2]["seq"] == 7
