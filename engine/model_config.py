@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# Models whose parameters the formula counts right: each is held to transformers' own in the tests. Any other may have
-# two matrices where these have three, experts under names of its own, or layers unlike each other.
+# Models whose parameters the formula counts right: each is held to transformers' own in the tests.
 COUNTED = frozenset({
     "bitnet", "cohere", "cohere2", "cwm", "diffllama", "ernie4_5", "ernie4_5_moe", "exaone", "exaone4", "flex_olmo",
     "gemma", "gemma2", "gemma3_text", "glm", "glm4", "glm4_moe", "gpt_oss", "granite", "granitemoe", "granitemoeshared",
@@ -14,7 +13,20 @@ COUNTED = frozenset({
     "ministral3", "mistral", "mixtral", "olmo", "olmo2", "olmo3", "olmoe", "phi3", "phimoe",
     "qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "solar_open", "stablelm", "vaultgemma",
 })  # fmt: skip
-# Of them, those that share an embedding between input and output where their config does not say.
+# Models that it does not: two matrices where it counts three, experts under names of their own, layers unlike each
+# other. A family that is in neither list is taken by its fields, if all that speak of experts are fields it reads.
+_NOT_COUNTED = frozenset({
+    "afmoe", "apertus", "arcee", "aria_text", "biogpt", "bloom", "codegen", "cohere_compass_text", "deepseek_v4",
+    "doge", "dots1", "exaone_moe", "falcon", "fuyu", "gemma4", "gemma4_text", "gpt2", "gpt_bigcode", "gpt_neo",
+    "gpt_neox", "gptj", "hrm_text", "jais2", "jetmoe", "laguna", "mimo_v2_flash", "minimax_m3_vl_text",
+    "modernbert-decoder", "mpt", "nanochat", "nemotron", "opt", "persimmon", "phi", "starcoder2", "xglm",
+})  # fmt: skip
+_READ_OF_EXPERTS = frozenset({
+    "num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_experts_per_tok", "moe_k",
+    "moe_intermediate_size", "n_shared_experts", "moe_num_shared_experts", "shared_expert_intermediate_size",
+    "moe_layers", "moe_layer_start_index", "moe_layer_end_index", "moe_layer_interval", "interleave_moe_layer_step",
+})  # fmt: skip
+# Of those that it counts, the ones that share an embedding between input and output where their config does not say.
 _TIED = ("cohere", "ernie4_5", "gemma", "smollm3", "vaultgemma")
 # Models that read a whole text or hand one on to another, in case their config names no architecture.
 _NO_DECODER = frozenset({
@@ -111,11 +123,19 @@ class ConfigReader:
             uneven = next((name for name in _UNEVEN_FIELDS if self.value(name) is not None), None)
             if uneven is not None:
                 raise ValueError(f"{named} has layers of different sizes ({uneven}), which is not covered")
-            if kind and kind not in COUNTED:
+            unread = [] if kind in COUNTED else [name for name in self._names() if self._is_unread_size(name)]
+            if kind in _NOT_COUNTED or unread:
+                why = f" ({unread[0]} is not read)" if unread else ""
                 raise ValueError(
-                    f"the parameters of {kind} cannot be counted from its config; where they are known, "
+                    f"the parameters of {named} cannot be counted from its config{why}; where they are known, "
                     "ModelShape.from_config takes them as n_params"
                 )
+
+    def _is_unread_size(self, name: str) -> bool:
+        """Whether a field may say how many experts there are, or how large, in words that are not read here."""
+        value = self.value(name)
+        speaks = "expert" in name or name.startswith("moe_")
+        return speaks and name not in _READ_OF_EXPERTS and type(value) is int and value > 1
 
     def expert_layers(self, layers: int) -> int:
         """How many layers have routed experts; the others are dense."""

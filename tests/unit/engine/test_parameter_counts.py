@@ -54,11 +54,19 @@ def test_an_embedding_is_shared_where_the_family_shares_it_and_its_config_does_n
     assert ConfigReader({"model_type": kind}).tied() == CONFIG_MAPPING[kind]().tie_word_embeddings
 
 
-@pytest.mark.parametrize("kind", ["nemotron", "arcee", "aria_text", "gemma4_text", "deepseek_v4", "of-tomorrow"])
-def test_a_family_that_is_not_known_to_be_counted_right_is_refused_by_name(kind):
+@pytest.mark.parametrize("kind", ["nemotron", "arcee", "aria_text", "gemma4_text", "deepseek_v4", "gpt2"])
+def test_a_family_that_is_known_to_be_counted_wrong_is_refused_by_name(kind):
     with pytest.raises(ValueError, match=rf"the parameters of {kind} cannot be counted from its config"):
         ModelShape.from_config({"model_type": kind, **SIZES})
     assert ModelShape.from_config({"model_type": kind, **SIZES}, n_params=10**9).n_params == 10**9
+
+
+@pytest.mark.parametrize("field", ["moe_expert_count", "num_routed_expert", "moe_topk"])
+def test_a_new_family_with_experts_in_words_of_its_own_is_refused_by_the_field(field):
+    new = {"model_type": "of-tomorrow", **SIZES}
+    assert ModelShape.from_config(new) == ModelShape.from_config(new | {"model_type": "llama"})
+    with pytest.raises(ValueError, match=rf"of of-tomorrow cannot be counted from its config \({field} is not read\)"):
+        ModelShape.from_config(new | {field: 8})
 
 
 @pytest.mark.parametrize(
